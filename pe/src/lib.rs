@@ -1,1 +1,79 @@
-//! Skeleton.
+//! What happens to events.
+//!
+//! An application is a set of processing elements ([`Pe`]) and sources ([`Spout`]); a [`topology`] wires
+//! them by name. Each [`Container`] hosts the instances of its share of the keys, on one thread, and is
+//! a core: what arrives is an input, what it wants done is an action.
+//!
+//! This crate knows which instance an event belongs to and what is done with it. It knows no sockets,
+//! threads, files or clocks.
+//!
+//! ```
+//! # use pe as starling;
+//! use starling::{Ctx, Event, On, Pe};
+//!
+//! #[derive(Event)]
+//! struct Word { text: String }
+//!
+//! #[derive(Event)]
+//! struct Count { word: String, n: u64 }
+//!
+//! #[derive(Default)]
+//! struct Counter { n: u64 }
+//!
+//! impl Pe for Counter {
+//!     type In = Word;
+//!     type Out = Count;
+//! }
+//!
+//! impl On<Word> for Counter {
+//!     fn on(&mut self, word: WordRef<'_>, ctx: &mut Ctx<'_, Count>) {
+//!         self.n += 1;
+//!         ctx.emit(CountRef { word: word.text, n: self.n });
+//!     }
+//! }
+//!
+//! let registry = starling::Registry::new().pe::<Counter>("counter");
+//! assert!(registry.catalog().pes.contains_key("counter"));
+//! ```
+
+mod container;
+mod ctx;
+mod event_type;
+mod host;
+mod instance_key;
+mod instances;
+mod layout;
+mod pe;
+mod registry;
+mod report;
+mod sink;
+mod spout;
+pub mod topology;
+mod trigger;
+
+pub use container::{Action, Container, Credit, Input, Parcel, Returned};
+pub use ctx::Ctx;
+pub use event_type::{AnyBatch, EventType, Rows};
+pub use instance_key::KeyRef;
+pub use layout::{CONTAINERS_MAX, Layout, Phase, Place};
+pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal};
+pub use pe_derive::Event;
+pub use registry::Registry;
+pub use report::{HostReport, PartitionReport, Report, RunReport};
+#[doc(hidden)]
+pub use routing::{AnyOutlet, Batch, Outlet};
+pub use routing::{Encoded, Event, EventRef};
+pub use sink::{OpenSink, Sink, SinkPlace};
+pub use spout::{Next, Opening, PartitionName, Position, Spout, SpoutError, Waker};
+pub use topology::{Param, Params};
+
+/// What `#[derive(Event)]` names.
+#[doc(hidden)]
+pub mod __derive {
+    pub use routing::__derive::{
+        Column, Columns, DecodeError, Encoded, EncodedColumn, Event, EventRef, Field, FieldSchema,
+        Schema, Store,
+    };
+
+    pub use crate::__alone as alone;
+}

@@ -56,9 +56,11 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// Whether the canonical form is exactly eight bytes.
+    /// Whether a column of such fields is its own column of canonical numbers.
+    ///
+    /// Not so for floats: their two zeros, and all their NaNs, are one key but several values.
     pub fn is_number(self) -> bool {
-        matches!(self, Self::Unsigned | Self::Signed | Self::Float | Self::Bool)
+        matches!(self, Self::Unsigned | Self::Signed | Self::Bool)
     }
 }
 

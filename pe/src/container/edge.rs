@@ -1,0 +1,98 @@
+//! The two sides of an edge in one container, and what is counted there.
+
+use std::collections::BTreeMap;
+
+use membership::NodeId;
+use routing::{ContainerId, DecodeError, KeyFields};
+
+use super::message::{Contents, Parcel};
+use crate::EventType;
+use crate::event_type::AnyBatch;
+use crate::layout::Layout;
+
+/// Batches kept for what comes from other nodes, per edge.
+const SPARES_MAX: usize = 16;
+
+/// An edge, in one container.
+pub(super) struct EdgeSide {
+    /// The place of the edge among the routes of its outlet.
+    pub(super) route: usize,
+    /// The consumer's key; empty if it has none.
+    pub(super) key: KeyFields,
+    /// Whether the consumer has one instance per key.
+    pub(super) is_keyed: bool,
+    /// The events.
+    pub(super) event: EventType,
+    /// Emptied batches for what comes next from other nodes.
+    spares: Vec<AnyBatch>,
+    /// Events sent to and taken from each node, this one included.
+    pub(super) sent: BTreeMap<NodeId, u64>,
+    pub(super) received: BTreeMap<NodeId, u64>,
+}
+
+impl EdgeSide {
+    pub(super) fn new(route: usize, key: KeyFields, is_keyed: bool, event: EventType) -> Self {
+        let (spares, sent, received) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Self { route, key, is_keyed, event, spares, sent, received }
+    }
+
+    /// The batch of a parcel; its keys are computed if it came from another node.
+    pub(super) fn open(&mut self, parcel: Contents, rows: u32) -> Result<AnyBatch, DecodeError> {
+        match parcel {
+            Contents::Batch(batch) => Ok(batch),
+            Contents::Bytes(bytes) => {
+                let mut batch =
+                    self.event.batches.decode(self.spares.pop(), rows as usize, &bytes)?;
+                if !self.key.is_empty() {
+                    self.event.batches.hash(&mut *batch, &self.key);
+                }
+                Ok(batch)
+            }
+        }
+    }
+
+    /// Keeps the memory of a batch that came from another node.
+    pub(super) fn keep(&mut self, mut batch: AnyBatch) {
+        if self.spares.len() < SPARES_MAX {
+            self.event.batches.clear(&mut *batch);
+            self.spares.push(batch);
+        }
+    }
+
+    /// The rows of a batch that do not live here, if the batch was routed by another layout than ours.
+    ///
+    /// What is left in the batch is what lives here.
+    pub(super) fn astray(
+        &mut self,
+        batch: &mut AnyBatch,
+        parcel_layout: u64,
+        layout: &Layout,
+        me: ContainerId,
+    ) -> Vec<u32> {
+        if parcel_layout == layout.digest || !self.is_keyed {
+            return Vec::new();
+        }
+        let meant = self.event.batches.meant(&**batch);
+        let hashes = self.event.batches.hash(&mut **batch, &self.key);
+        let (here, astray): (Vec<u32>, Vec<u32>) =
+            meant.into_iter().partition(|&row| layout.has_key(hashes[row as usize], me));
+        if !astray.is_empty() {
+            self.event.batches.choose(&mut **batch, here);
+        }
+        astray
+    }
+
+    /// Forgets what was counted with nodes that are gone, or live again.
+    pub(super) fn forget(&mut self, is_same: impl Fn(NodeId) -> bool) {
+        self.sent.retain(|&node, _| is_same(node));
+        self.received.retain(|&node, _| is_same(node));
+    }
+}
+
+/// How much of a parcel counts against what a sender may have us hold.
+pub(super) fn held(parcel: &Parcel) -> usize {
+    match &parcel.contents {
+        Contents::Batch(_) => 0,
+        Contents::Bytes(bytes) => bytes.len(),
+    }
+}

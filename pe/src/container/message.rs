@@ -1,0 +1,144 @@
+//! What goes into a container and what comes out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use membership::NodeId;
+use routing::{BatchHeader, ContainerId};
+use serde::{Deserialize, Serialize};
+
+use crate::event_type::AnyBatch;
+use crate::layout::Layout;
+use crate::report::{PartitionReport, Report};
+use crate::{PartitionName, Position};
+
+/// What can happen to a container.
+#[derive(Debug)]
+pub enum Input {
+    /// A batch from another container of this node.
+    Parcel(Parcel),
+    /// A batch from another node, as it came.
+    Arrived(NodeId, BatchHeader, Bytes),
+    /// A batch of ours was handled by another container of this node.
+    Returned(Returned),
+    /// Batches of ours were handled by a container of another node.
+    Credited {
+        /// The node.
+        node: NodeId,
+        /// Which lane of ours.
+        credit: Credit,
+        /// How many events were handled.
+        rows: u64,
+        /// How much of its budget is free again.
+        weight: u32,
+    },
+    /// There is a new view.
+    Laid(Arc<Layout>),
+    /// A partition is ours from now on.
+    Open {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+        /// Where to go on.
+        position: Position,
+    },
+    /// A partition is another's from now on.
+    Close {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+    },
+    /// A spout has something again.
+    Woken,
+    /// Somebody wants to know how things are.
+    Asked(u64),
+    /// The node shuts down.
+    Stopped,
+    /// There is no other input at the moment, or a deadline is due.
+    Drained,
+}
+
+/// What a container wants done.
+#[derive(Debug)]
+pub enum Action {
+    /// An input for another container of this node, to arrive in order.
+    Post(u16, Input),
+    /// A frame for a node, not yet numbered, to be sent in order.
+    Send(NodeId, Vec<u8>),
+    /// Credit for a container of another node.
+    Credit {
+        /// The node.
+        node: NodeId,
+        /// Which of its lanes.
+        credit: Credit,
+        /// How many events were handled.
+        rows: u64,
+        /// How much of its budget is free again.
+        weight: u32,
+    },
+    /// The answer to [`Input::Asked`].
+    Report(Report),
+    /// The answer to [`Input::Close`]; no state if the partition was not here.
+    Closed {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+        /// Where it stands.
+        state: Option<PartitionReport>,
+    },
+    /// The answer to [`Input::Stopped`]: everything was given out.
+    Stopped,
+}
+
+/// A batch on its way between two containers of a node.
+#[derive(Debug)]
+pub struct Parcel {
+    /// Who sent it, and will have it back.
+    pub(crate) from: ContainerId,
+    /// What it is.
+    pub(crate) header: BatchHeader,
+    /// The events.
+    pub(crate) contents: Contents,
+}
+
+/// The events of a parcel.
+#[derive(Debug)]
+pub(crate) enum Contents {
+    /// A batch that never left this node.
+    Batch(AnyBatch),
+    /// As it came from another node.
+    Bytes(Bytes),
+}
+
+/// Which lane a credit is for, in words of whoever sent the batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Credit {
+    /// The topology.
+    pub topology: u16,
+    /// The edge.
+    pub edge: u16,
+    /// The container that sent the batches.
+    pub from: u16,
+    /// The container that they went to.
+    pub to: u16,
+    /// The instance that they went to.
+    pub task: u32,
+}
+
+/// A batch that was handled, back where it came from.
+#[derive(Debug)]
+pub struct Returned {
+    pub(crate) credit: Credit,
+    pub(crate) rows: u64,
+    pub(crate) weight: u32,
+    pub(crate) batch: Option<AnyBatch>,
+}

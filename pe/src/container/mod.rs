@@ -1,0 +1,285 @@
+//! A container: the hosts of one thread, and the batches between them.
+//!
+//! It is a core like any other: `step` takes an input and says what is to be done, and nothing in here
+//! waits. Batches for its own hosts never leave it; they are handled in the same step, so a chain of
+//! prototypes works on data that is still in the cache.
+//!
+//! What is held back: a host runs only while no lane that it feeds is over its budget. Its batches wait
+//! in a queue meanwhile, their credits with them, so whatever feeds it is held back next, up to the
+//! spouts. The last hosts feed nothing and always run; so, since a topology has no cycles, all drain.
+
+mod edge;
+mod message;
+mod run;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use membership::{NodeId, Time};
+use routing::{BatchHeader, ContainerId, FrameBuilder};
+
+pub use message::{Action, Credit, Input, Parcel, Returned};
+use run::Run;
+
+use crate::event_type::AnyBatch;
+use crate::layout::{Layout, Phase};
+use crate::report::Report;
+use crate::topology::Plan;
+use crate::{Registry, Removal, Waker};
+
+/// A frame is closed when it has this many bytes. Smaller costs a checksum, a write and a read more
+/// often; larger delays its first batch.
+const FRAME_TARGET: usize = 128 << 10;
+
+/// How long an event may wait for company while there is other work. Longer makes better batches of
+/// slow streams, and all of them late.
+const FLUSH_AFTER: Duration = Duration::from_millis(2);
+
+/// The most inputs of spouts in one step: the driver looks at other inputs in between.
+const POLLS: usize = 4;
+
+/// The hosts of one thread.
+pub struct Container {
+    desk: Desk,
+    runs: Vec<Run>,
+}
+
+/// What all runs of a container share.
+struct Desk {
+    me: ContainerId,
+    layout: Arc<Layout>,
+    now: Time,
+    frames: BTreeMap<NodeId, FrameBuilder>,
+    credits: BTreeMap<(NodeId, Credit), Amount>,
+    last_flush: Time,
+    waker: Waker,
+}
+
+/// What a credit is worth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    rows: u64,
+    weight: u32,
+}
+
+impl std::fmt::Debug for Container {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Container").field("me", &self.desk.me).finish_non_exhaustive()
+    }
+}
+
+impl Container {
+    /// A container of a node, with hosts for all prototypes of some plans; nothing runs before the
+    /// layout says so. `waker` wakes the spouts here: it brings [`Input::Woken`].
+    ///
+    /// The plans were made with the catalog of `registry`.
+    pub fn new(
+        number: u16,
+        layout: Arc<Layout>,
+        registry: &Registry,
+        plans: &[Arc<Plan>],
+        waker: Waker,
+    ) -> Self {
+        let me = ContainerId { node: layout.me, container: number };
+        let runs = (0..).zip(plans).map(|(at, plan)| Run::new(at, plan, registry, me)).collect();
+        let mut container = Self {
+            desk: Desk {
+                me,
+                layout: Arc::clone(&layout),
+                now: Time::default(),
+                frames: BTreeMap::new(),
+                credits: BTreeMap::new(),
+                last_flush: Time::default(),
+                waker,
+            },
+            runs,
+        };
+        container.lay(layout, &mut Vec::new());
+        container
+    }
+
+    /// Takes an input and says what is to be done about it.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Action>) {
+        self.desk.now = now;
+        match input {
+            Input::Parcel(parcel) => {
+                if let Some(run) = self.runs.get_mut(usize::from(parcel.header.topology)) {
+                    run.take(parcel, &mut self.desk, out);
+                }
+            }
+            Input::Arrived(from, header, body) => self.arrived(from, header, body, out),
+            Input::Returned(returned) => {
+                let run = &mut self.runs[usize::from(returned.credit.topology)];
+                run.returned(returned, &mut self.desk, out);
+            }
+            Input::Credited { node, credit, rows, weight } => {
+                if let Some(run) = self.runs.get_mut(usize::from(credit.topology)) {
+                    run.credited(node, credit, rows, weight, &mut self.desk, out);
+                }
+            }
+            Input::Laid(layout) => self.lay(layout, out),
+            Input::Open { topology, prototype, name, position } => {
+                let waker = self.desk.waker.clone();
+                if let Some(source) = self.runs[usize::from(topology)].source(prototype) {
+                    source.open(name, position, now, waker);
+                }
+            }
+            Input::Close { topology, prototype, name } => {
+                let source = self.runs[usize::from(topology)].source(prototype);
+                let closed = source.and_then(|source| source.close(&name));
+                let state = closed.map(run::partition_report);
+                out.push(Action::Closed { topology, prototype, name, state });
+            }
+            Input::Woken => {
+                self.runs.iter_mut().for_each(Run::wake);
+            }
+            Input::Asked(round) => {
+                self.flush(out);
+                let report = self.report(round);
+                out.push(Action::Report(report));
+            }
+            Input::Stopped => self.stop(out),
+            Input::Drained => self.drained(out),
+        }
+    }
+
+    /// When [`Input::Drained`] is due though nothing arrives.
+    pub fn deadline(&self) -> Option<Time> {
+        let hosts = self.runs.iter().filter_map(|run| run.deadline(&self.desk));
+        let is_open = self.runs.iter().any(Run::is_open);
+        let flush = is_open.then(|| self.desk.last_flush + FLUSH_AFTER);
+        hosts.chain(flush).min()
+    }
+
+    /// Whether [`Input::Drained`] finds work right now.
+    pub fn wants_turn(&self) -> bool {
+        self.runs.iter().any(|run| run.wants_turn(&self.desk))
+    }
+
+    /// The layout that this container has.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.desk.layout
+    }
+
+    fn arrived(&mut self, from: NodeId, header: BatchHeader, body: Bytes, out: &mut Vec<Action>) {
+        let Some(run) = self.runs.get_mut(usize::from(header.topology)) else {
+            tracing::warn!(%from, topology = header.topology, "a batch of no topology we have");
+            return;
+        };
+        run.arrived(from, header, body, &mut self.desk, out);
+    }
+
+    /// There is no other input: spouts may emit, and what waits for company goes if they do not.
+    fn drained(&mut self, out: &mut Vec<Action>) {
+        for run in &mut self.runs {
+            run.tick(&mut self.desk, out);
+            for _ in 0..POLLS {
+                if !run.poll(&mut self.desk, out) {
+                    break;
+                }
+            }
+        }
+        if !self.wants_turn() || self.desk.now - self.desk.last_flush >= FLUSH_AFTER {
+            self.flush(out);
+            self.runs.iter_mut().for_each(Run::idle);
+        }
+        self.desk.send_credits(out);
+    }
+
+    /// Moves everything out that waits for company.
+    fn flush(&mut self, out: &mut Vec<Action>) {
+        for run in &mut self.runs {
+            run.flush(&mut self.desk, out);
+        }
+        self.desk.last_flush = self.desk.now;
+        self.desk.send_frames(out);
+        self.desk.send_credits(out);
+    }
+
+    fn lay(&mut self, layout: Arc<Layout>, out: &mut Vec<Action>) {
+        let before = std::mem::replace(&mut self.desk.layout, layout);
+        for run in &mut self.runs {
+            run.lay(&before, &mut self.desk, out);
+        }
+        let layout = Arc::clone(&self.desk.layout);
+        self.desk.frames.retain(|&node, _| layout.run(node).is_some());
+        self.desk.credits.retain(|(node, _), _| layout.run(*node).is_some());
+    }
+
+    fn report(&mut self, round: u64) -> Report {
+        let layout = Arc::clone(&self.desk.layout);
+        let runs = self.runs.iter_mut().map(|run| run.report(&layout)).collect();
+        Report { round, container: self.desk.me.container, layout: layout.digest, runs }
+    }
+
+    /// Removes every instance; what they emit is sent on.
+    fn stop(&mut self, out: &mut Vec<Action>) {
+        for run in &mut self.runs {
+            run.remove_all(Removal::Shutdown, &mut self.desk, out);
+        }
+        self.flush(out);
+        out.push(Action::Stopped);
+    }
+}
+
+impl Desk {
+    /// Adds a batch to the frame for a node.
+    fn add(
+        &mut self,
+        to: NodeId,
+        header: BatchHeader,
+        body: impl FnOnce(&mut Vec<u8>),
+        out: &mut Vec<Action>,
+    ) {
+        let frame = self.frames.entry(to).or_default();
+        frame.push(header, body);
+        if frame.len() >= FRAME_TARGET {
+            out.push(Action::Send(to, frame.take()));
+        }
+    }
+
+    fn send_frames(&mut self, out: &mut Vec<Action>) {
+        for (&node, frame) in self.frames.iter_mut().filter(|(_, frame)| !frame.is_empty()) {
+            out.push(Action::Send(node, frame.take()));
+        }
+    }
+
+    /// Gives back what a handled parcel took from its sender's budget, and its memory if it is a
+    /// neighbour's.
+    fn credit(
+        &mut self,
+        from: ContainerId,
+        header: &BatchHeader,
+        batch: Option<AnyBatch>,
+        out: &mut Vec<Action>,
+    ) {
+        let credit = Credit {
+            topology: header.topology,
+            edge: header.edge,
+            from: header.from,
+            to: self.me.container,
+            task: header.task,
+        };
+        let (rows, weight) = (u64::from(header.rows), header.weight);
+        if from.node == self.me.node {
+            let returned = Returned { credit, rows, weight, batch };
+            out.push(Action::Post(from.container, Input::Returned(returned)));
+        } else {
+            let amount = self.credits.entry((from.node, credit)).or_default();
+            amount.rows += rows;
+            amount.weight = amount.weight.saturating_add(weight);
+        }
+    }
+
+    fn send_credits(&mut self, out: &mut Vec<Action>) {
+        while let Some(((node, credit), Amount { rows, weight })) = self.credits.pop_first() {
+            out.push(Action::Credit { node, credit, rows, weight });
+        }
+    }
+
+    fn phase(&self, topology: u16) -> Phase {
+        self.layout.phases[usize::from(topology)]
+    }
+}

@@ -1,0 +1,145 @@
+//! What the engine knows of an event type at run time: its names, and how to handle a batch of it.
+//!
+//! A container moves batches whose type is erased. What it must do with one (decode it from a frame,
+//! find its keys, show it to a sink) goes through a table of functions made once per type, and costs a
+//! dynamic call per batch.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::marker::PhantomData;
+
+use routing::{Batch, Columns, DecodeError, Event, KeyFields, Schema};
+
+/// An event type of this program.
+#[derive(Clone, Copy)]
+pub struct EventType {
+    /// Identity within this program.
+    pub id: TypeId,
+    /// Its name and fields.
+    pub schema: Schema,
+    pub(crate) batches: &'static dyn Batches,
+}
+
+impl EventType {
+    /// What there is to know of `E`.
+    pub fn of<E: Event>() -> Self {
+        Self { id: TypeId::of::<E>(), schema: E::SCHEMA, batches: &Typed::<E>(PhantomData) }
+    }
+}
+
+impl fmt::Debug for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EventType").field(&self.schema.name).finish()
+    }
+}
+
+impl PartialEq for EventType {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+/// A batch whose type is erased: a `Batch<E>`.
+pub type AnyBatch = Box<dyn Any + Send>;
+
+/// What can be done with a batch of a type.
+pub(crate) trait Batches: Sync {
+    /// Reads a batch that takes all of `body`, into the memory of `spare` if there is one.
+    fn decode(
+        &self,
+        spare: Option<AnyBatch>,
+        rows: usize,
+        body: &[u8],
+    ) -> Result<AnyBatch, DecodeError>;
+    /// Computes the keys and hashes of all rows; gives the hashes.
+    fn hash<'b>(&self, batch: &'b mut (dyn Any + Send), key: &KeyFields) -> &'b [u64];
+    /// The rows that are meant.
+    fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32>;
+    /// Says which rows are meant.
+    fn choose(&self, batch: &mut (dyn Any + Send), rows: Vec<u32>);
+    /// The events, for whoever takes any type.
+    fn rows<'b>(&self, batch: &'b dyn Any) -> &'b dyn Rows;
+    /// Empties a batch.
+    fn clear(&self, batch: &mut (dyn Any + Send));
+}
+
+/// The events of a batch of any type.
+pub trait Rows {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Appends one as a JSON object; `at` is below [`Rows::len`].
+    fn write_json(&self, at: usize, out: &mut Vec<u8>);
+    /// Appends one field of one as JSON.
+    fn write_field(&self, at: usize, field: usize, out: &mut Vec<u8>);
+    /// The names of the fields.
+    fn schema(&self) -> Schema;
+}
+
+impl<E: Event> Rows for Batch<E> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn write_json(&self, at: usize, out: &mut Vec<u8>) {
+        self.columns.write_json(self.group(at, 1).row(0), out);
+    }
+
+    fn write_field(&self, at: usize, field: usize, out: &mut Vec<u8>) {
+        self.columns.column(field).write_json(self.group(at, 1).row(0), out);
+    }
+
+    fn schema(&self) -> Schema {
+        E::SCHEMA
+    }
+}
+
+struct Typed<E>(PhantomData<fn() -> E>);
+
+fn of<E: Event>(batch: &mut (dyn Any + Send)) -> &mut Batch<E> {
+    batch.downcast_mut().expect("a batch is handled by the table of its own type")
+}
+
+impl<E: Event> Batches for Typed<E> {
+    fn decode(
+        &self,
+        spare: Option<AnyBatch>,
+        rows: usize,
+        body: &[u8],
+    ) -> Result<AnyBatch, DecodeError> {
+        let mut batch: Box<Batch<E>> = match spare {
+            Some(spare) => spare.downcast().expect("spares are kept by type"),
+            None => Box::default(),
+        };
+        let mut input = body;
+        batch.columns.decode(rows, &mut input)?;
+        if input.is_empty() { Ok(batch) } else { Err(DecodeError::Trailing(input.len())) }
+    }
+
+    fn hash<'b>(&self, batch: &'b mut (dyn Any + Send), key: &KeyFields) -> &'b [u64] {
+        let batch = of::<E>(batch);
+        batch.hash(key);
+        &batch.hashes
+    }
+
+    fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32> {
+        let batch = batch.downcast_ref::<Batch<E>>().expect("a batch is handled by its own table");
+        let all = || (0..).take(batch.columns.rows()).collect();
+        batch.chosen.clone().unwrap_or_else(all)
+    }
+
+    fn choose(&self, batch: &mut (dyn Any + Send), rows: Vec<u32>) {
+        of::<E>(batch).chosen = Some(rows);
+    }
+
+    fn rows<'b>(&self, batch: &'b dyn Any) -> &'b dyn Rows {
+        batch.downcast_ref::<Batch<E>>().expect("a batch is shown by the table of its own type")
+    }
+
+    fn clear(&self, batch: &mut (dyn Any + Send)) {
+        of::<E>(batch).clear();
+    }
+}

@@ -1,0 +1,372 @@
+//! Keyed instances: one for each key, made by its first event.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use membership::Time;
+use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
+
+use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Tally, contain, contain_each};
+use crate::instance_key::Unpack;
+use crate::instances::{Instance, Instances, Remove};
+use crate::pe::Receive;
+use crate::topology::Trigger;
+use crate::trigger::{Beat, Beating, Pulse};
+use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
+
+/// Rows whose instances are looked up before the first of them is handled: the look-ups do not depend on
+/// one another, so the processor waits for many cache lines at once.
+const GROUP: usize = 32;
+
+/// Makes the host that fits the keys and the trigger of a prototype.
+pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
+    let is_number = plan.kinds.len() == 1 && plan.kinds[0].is_number();
+    match (is_number, plan.trigger.is_some()) {
+        (true, false) => Box::new(Keyed::<P, u64, ()>::new(plan)),
+        (true, true) => Box::new(Keyed::<P, u64, Beating>::new(plan)),
+        (false, false) => Box::new(Keyed::<P, Packed, ()>::new(plan)),
+        (false, true) => Box::new(Keyed::<P, Packed, Beating>::new(plan)),
+    }
+}
+
+struct Keyed<P: Pe, K, M> {
+    instances: Instances<P, K, M>,
+    desk: Desk<P::Out>,
+    trigger: Trigger,
+    /// The instances whose triggers are due at some time; since all wait equally long, in order.
+    due: VecDeque<(Time, K)>,
+    input: usize,
+    now: Time,
+    scratch: Vec<u8>,
+}
+
+/// How a host gets at the keys of a batch.
+trait KeyColumn: Unpack {
+    /// The key of each row.
+    fn of<'b, E: Event>(batch: &'b Batch<E>, key: &KeyFields) -> &'b [Self];
+}
+
+impl KeyColumn for u64 {
+    #[inline(always)]
+    fn of<'b, E: Event>(batch: &'b Batch<E>, key: &KeyFields) -> &'b [Self] {
+        batch
+            .columns
+            .column(key.0[0])
+            .numbers()
+            .expect("this host was chosen for a key of one number")
+    }
+}
+
+impl KeyColumn for Packed {
+    #[inline(always)]
+    fn of<'b, E: Event>(batch: &'b Batch<E>, _: &KeyFields) -> &'b [Self] {
+        &batch.keys
+    }
+}
+
+/// What long keys need, and numbers do not.
+trait Long<P, K> {
+    /// Where the instance of a long key is.
+    fn find_long(&self, key: K, bytes: &[u8]) -> Option<usize>;
+    /// Keeps the bytes of a long key.
+    fn keep(&mut self, key: K, bytes: &[u8]) -> K;
+}
+
+impl<P, M: Default> Long<P, u64> for Instances<P, u64, M> {
+    fn find_long(&self, _: u64, _: &[u8]) -> Option<usize> {
+        None
+    }
+    fn keep(&mut self, key: u64, _: &[u8]) -> u64 {
+        key
+    }
+}
+
+impl<P, M: Default> Long<P, Packed> for Instances<P, Packed, M> {
+    fn find_long(&self, key: Packed, bytes: &[u8]) -> Option<usize> {
+        Self::find_long(self, key, bytes)
+    }
+    fn keep(&mut self, key: Packed, bytes: &[u8]) -> Packed {
+        if key.is_long() { self.keep_long(key, bytes) } else { key }
+    }
+}
+
+impl<P: Pe, K: KeyColumn, M: Pulse> Keyed<P, K, M>
+where
+    Instances<P, K, M>: Remove<P, K, M> + Long<P, K>,
+{
+    fn new(plan: Blueprint) -> Self {
+        let trigger = plan.trigger.unwrap_or(Trigger { events: None, after: None });
+        Self {
+            instances: Instances::default(),
+            desk: Desk::new(plan),
+            trigger,
+            due: VecDeque::new(),
+            input: 0,
+            now: Time::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Handles the rows from `at` on; `at` follows.
+    #[inline(always)]
+    fn run<E: Event>(&mut self, batch: &Batch<E>, at: &Cell<usize>)
+    where
+        P: On<E>,
+    {
+        let mut found = [None; GROUP];
+        while at.get() < batch.len() {
+            let group = batch.group(at.get(), GROUP);
+            self.find(batch, &group, &mut found);
+            let Self { instances, desk, trigger, due, input, now, scratch } = self;
+            let key_fields = &desk.plan.keys[*input];
+            let keys = K::of(batch, key_fields);
+            let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+            for (place, position) in found.iter().enumerate().take(group.len()) {
+                let row = group.row(place);
+                // What was removed since the look-up is missing again.
+                let position = match position {
+                    Some(position) if instances.at(*position).is_some() => *position,
+                    _ => {
+                        let hash = batch.hashes[row];
+                        key_fields.write(&batch.columns, row, scratch);
+                        let create = || {
+                            P::create(KeyRef::of_key(scratch, &desk.plan.kinds), &desk.plan.params)
+                        };
+                        find_or_create(instances, hash, keys[row], scratch, create)
+                    }
+                };
+                let instance = instances.at(position).expect("found or made above");
+                instance.pe.on(batch.columns.get(row), &mut ctx);
+                if M::BEATS {
+                    beat(instance, *now, *trigger, due, &mut ctx);
+                }
+                if ctx.is_closing {
+                    let key = instance.key;
+                    close(instances, key, &desk.plan.kinds, scratch, &mut ctx);
+                }
+                at.set(at.get() + 1);
+            }
+        }
+    }
+
+    /// Looks up the instances of a group.
+    #[inline(always)]
+    fn find<E: Event>(&mut self, batch: &Batch<E>, group: &Group<'_>, found: &mut [Option<usize>]) {
+        let keys = K::of(batch, &self.desk.plan.keys[self.input]);
+        self.instances.reserve(GROUP);
+        for (place, found) in found.iter_mut().enumerate().take(group.len()) {
+            let row = group.row(place);
+            *found = self.instances.find(batch.hashes[row], keys[row]);
+        }
+    }
+
+    /// After a panic: the instance of the event is dropped, without its hook, and the event is counted.
+    fn lost<E: Event>(&mut self, batch: &Batch<E>, at: usize, cause: &Panic) {
+        let row = batch.group(at, 1).row(0);
+        let key_fields = &self.desk.plan.keys[self.input];
+        let key = K::of(batch, key_fields)[row];
+        key_fields.write(&batch.columns, row, &mut self.scratch);
+        let short = self.instances.find(batch.hashes[row], key);
+        let position = short.or_else(|| self.instances.find_long(key, &self.scratch));
+        if let Some(key) = position.and_then(|at| self.instances.at(at)).map(|found| found.key) {
+            self.drop_quietly(key);
+        }
+        self.desk.bury("on", cause);
+    }
+
+    /// Drops an instance whose code has panicked, and may do so again.
+    fn drop_quietly(&mut self, key: K) {
+        let instance = self.instances.remove(key);
+        let _ = contain(|| drop(instance));
+    }
+
+    /// Calls a hook for each key; an instance that panics is dropped.
+    fn each(&mut self, keys: &[K], what: &str, mut hook: impl FnMut(&mut Self, K)) {
+        contain_each(
+            self,
+            keys.len(),
+            |host, at| {
+                while let Some(&key) = keys.get(at.get()) {
+                    hook(host, key);
+                    at.set(at.get() + 1);
+                }
+            },
+            |host, at, cause| {
+                host.drop_quietly(keys[at]);
+                host.desk.bury(what, cause);
+            },
+        );
+    }
+
+    /// Calls a hook of one instance that is there under this very key.
+    fn call(&mut self, key: K, hook: impl FnOnce(&mut P, &mut Ctx<'_, P::Out>)) -> bool {
+        let Some(position) = self.instances.find(key.hash(), key) else { return false };
+        key.unpack(self.instances.long(), &mut self.scratch);
+        let Self { instances, desk, now, scratch, .. } = self;
+        let instance = instances.at(position).expect("just found");
+        let kinds = &desk.plan.kinds;
+        let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+        let mut ctx = ctx.keyed(KeyRef::of_key(scratch, kinds));
+        hook(&mut instance.pe, &mut ctx);
+        ctx.is_closing
+    }
+
+    fn remove(&mut self, key: K, reason: Removal) {
+        self.call(key, |pe, ctx| pe.on_remove(reason, ctx));
+        self.instances.remove(key);
+    }
+
+    fn hook_or_close(&mut self, key: K, hook: impl FnOnce(&mut P, &mut Ctx<'_, P::Out>)) {
+        if self.call(key, hook) {
+            self.remove(key, Removal::Closed);
+        }
+    }
+}
+
+/// A new key, a key that an earlier row of the group made, or a long key.
+#[inline(never)]
+fn find_or_create<P, K: KeyColumn, M: Default>(
+    instances: &mut Instances<P, K, M>,
+    hash: u64,
+    key: K,
+    bytes: &[u8],
+    create: impl FnOnce() -> P,
+) -> usize
+where
+    Instances<P, K, M>: Long<P, K>,
+{
+    let known = instances.find(hash, key).or_else(|| instances.find_long(key, bytes));
+    known.unwrap_or_else(|| {
+        // First the application's code, which may panic, then the map.
+        let pe = create();
+        let key = instances.keep(key, bytes);
+        instances.insert(hash, key, pe)
+    })
+}
+
+/// Takes one event into the account of the trigger.
+#[inline(always)]
+fn beat<P: Pe, K: Copy, M: Pulse>(
+    instance: &mut Instance<P, K, M>,
+    now: Time,
+    trigger: Trigger,
+    due: &mut VecDeque<(Time, K)>,
+    ctx: &mut Ctx<'_, P::Out>,
+) {
+    match instance.pulse.event(now, trigger) {
+        Beat::Wait => {}
+        Beat::Armed(at) => due.push_back((at, instance.key)),
+        Beat::Fire => instance.pe.on_trigger(ctx),
+    }
+}
+
+/// Removes an instance that asked for it.
+#[cold]
+fn close<P: Pe, K: KeyColumn, M: Pulse>(
+    instances: &mut Instances<P, K, M>,
+    key: K,
+    kinds: &[routing::FieldKind],
+    scratch: &mut Vec<u8>,
+    ctx: &mut Ctx<'_, P::Out>,
+) where
+    Instances<P, K, M>: Remove<P, K, M>,
+{
+    ctx.is_closing = false;
+    key.unpack(instances.long(), scratch);
+    if let Some(mut instance) = instances.remove(key) {
+        instance.pe.on_remove(Removal::Closed, &mut ctx.keyed(KeyRef::of_key(scratch, kinds)));
+    }
+}
+
+impl<P: Pe, K: KeyColumn, M: Pulse> Receive<P> for Keyed<P, K, M>
+where
+    Instances<P, K, M>: Remove<P, K, M> + Long<P, K>,
+{
+    fn receive<E: Event>(&mut self, batch: &Batch<E>)
+    where
+        P: On<E>,
+    {
+        let before = self.desk.tally.dead_letters;
+        contain_each(
+            self,
+            batch.len(),
+            |host, at| host.run(batch, at),
+            |host, at, cause| host.lost(batch, at, cause),
+        );
+        let dead = self.desk.tally.dead_letters - before;
+        self.desk.tally.applied += batch.len() as u64 - dead;
+    }
+}
+
+impl<P: Pe, K: KeyColumn, M: Pulse> AnyHost for Keyed<P, K, M>
+where
+    Instances<P, K, M>: Remove<P, K, M> + Long<P, K>,
+{
+    fn deliver(&mut self, delivery: Delivery<'_>) {
+        (self.input, self.now) = (delivery.input, delivery.now);
+        let batch: &dyn Any = delivery.batch;
+        assert!(P::In::receive(batch, self), "the plan compares the types of streams and inputs");
+    }
+
+    fn outlets(&mut self, each: &mut dyn FnMut(usize, &mut dyn AnyOutlet)) {
+        P::Out::each(&mut self.desk.outlets, each);
+    }
+
+    fn is_over_budget(&self) -> bool {
+        P::Out::any(&self.desk.outlets, |outlet| outlet.is_over_budget())
+    }
+
+    fn is_open(&self) -> bool {
+        P::Out::any(&self.desk.outlets, |outlet| outlet.is_open())
+    }
+
+    fn tick(&mut self, now: Time) {
+        self.now = now;
+        if self.desk.timer_is_due(now) {
+            let keys = self.instances.keys(|_| true);
+            self.each(&keys, "on_time", |host, key| {
+                host.hook_or_close(key, |pe, ctx| pe.on_time(ctx));
+            });
+        }
+        let mut keys = Vec::new();
+        while let Some((at, key)) = self.due.pop_front_if(|(at, _)| *at <= now) {
+            let instance = self.instances.find(key.hash(), key);
+            let instance = instance.and_then(|position| self.instances.at(position));
+            if let Some(instance) = instance.filter(|instance| instance.pulse.is_due(at)) {
+                instance.pulse = M::default();
+                keys.push(key);
+            }
+        }
+        self.each(&keys, "on_trigger", |host, key| {
+            host.hook_or_close(key, |pe, ctx| pe.on_trigger(ctx));
+        });
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
+        timer.into_iter().chain(self.due.front().map(|(at, _)| *at)).min()
+    }
+
+    fn settle(&mut self, now: Time, here: &Here<'_>) {
+        self.now = now;
+        let keys = self.instances.keys(|key| !(here.has_key)(key.hash()));
+        self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Moved));
+    }
+
+    fn remove_all(&mut self, now: Time, reason: Removal) {
+        self.now = now;
+        let keys = self.instances.keys(|_| true);
+        self.each(&keys, "on_remove", |host, key| host.remove(key, reason));
+        self.instances = Instances::default();
+        self.due.clear();
+    }
+
+    fn instances(&self) -> usize {
+        self.instances.len()
+    }
+
+    fn tally(&mut self) -> &mut Tally {
+        &mut self.desk.tally
+    }
+}

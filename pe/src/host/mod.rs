@@ -1,0 +1,187 @@
+//! Hosts: one prototype in one container.
+//!
+//! A batch arrives as `dyn Any`; the host finds its type among the declared inputs, once, and from there
+//! on everything is monomorphic: the loop over rows, the look-up, the handler and what it emits.
+//!
+//! Application code is only ever called from here, and always inside [`contain`]: a panic costs the event
+//! and the instance, is counted, and ends nothing else.
+
+mod keyed;
+mod sink;
+mod source;
+mod tasks;
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use membership::Time;
+use routing::{AnyOutlet, FieldKind, KeyFields};
+
+pub(crate) use keyed::keyed;
+pub(crate) use sink::SinkHost;
+pub(crate) use source::{PartitionState, Source, SourceHost};
+pub(crate) use tasks::TasksHost;
+
+use crate::ctx::Discarded;
+use crate::topology::{Params, Trigger};
+use crate::{Ctx, Outputs, Removal};
+
+/// A batch on its way into a host.
+#[derive(Clone, Copy)]
+pub(crate) struct Delivery<'d> {
+    /// By which input it came.
+    pub(crate) input: usize,
+    /// For which numbered instance.
+    pub(crate) task: u32,
+    /// A `Batch<E>`.
+    pub(crate) batch: &'d dyn Any,
+    /// When.
+    pub(crate) now: Time,
+}
+
+/// A prototype as its container sees it.
+pub(crate) trait AnyHost: Send {
+    /// Handles a batch.
+    fn deliver(&mut self, delivery: Delivery<'_>);
+    /// The outlets, in the order of the declared outputs.
+    fn outlets(&mut self, each: &mut dyn FnMut(usize, &mut dyn AnyOutlet));
+    /// Whether a lane that an outlet feeds is over its budget.
+    fn is_over_budget(&self) -> bool;
+    /// Whether something waits for company in an outlet.
+    fn is_open(&self) -> bool;
+    /// Calls the timers and triggers that are due.
+    fn tick(&mut self, now: Time);
+    /// When [`AnyHost::tick`] is due.
+    fn deadline(&self) -> Option<Time>;
+    /// Removes the instances that are another container's now, and makes those numbered ones that are
+    /// this one's.
+    fn settle(&mut self, now: Time, here: &Here<'_>);
+    /// Removes every instance.
+    fn remove_all(&mut self, now: Time, reason: Removal);
+    /// Nothing else is to be done.
+    fn idle(&mut self) {}
+    /// How many instances there are.
+    fn instances(&self) -> usize;
+    /// What is counted here.
+    fn tally(&mut self) -> &mut Tally;
+    /// Whether this is a spout that may have something now.
+    fn is_ready_source(&self, _now: Time) -> bool {
+        false
+    }
+    /// The partitions, if this is a spout.
+    fn as_source(&mut self) -> Option<&mut dyn Source> {
+        None
+    }
+}
+
+/// What of a prototype lives in this container under the present view.
+pub(crate) struct Here<'h> {
+    /// Whether the key with this hash does.
+    pub(crate) has_key: &'h dyn Fn(u64) -> bool,
+    /// The numbered instances that do.
+    pub(crate) tasks: &'h [u32],
+}
+
+/// What a host counts.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Events that were handled.
+    pub(crate) applied: u64,
+    /// Events that were dropped since a handler panicked.
+    pub(crate) dead_letters: u64,
+    /// Events that application code gave up, by reason.
+    pub(crate) discarded: Discarded,
+}
+
+/// What a prototype is made from; the same in every container.
+#[derive(Clone, Debug)]
+pub(crate) struct Blueprint {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it is told.
+    pub(crate) params: Arc<Params>,
+    /// The key of each input.
+    pub(crate) keys: Vec<KeyFields>,
+    /// The kinds of the fields of its key; the same for all inputs.
+    pub(crate) kinds: Vec<FieldKind>,
+    /// How many numbered instances there are.
+    pub(crate) tasks: u32,
+    /// How often `on_time` is called.
+    pub(crate) timer: Option<std::time::Duration>,
+    /// When `on_trigger` is called.
+    pub(crate) trigger: Option<Trigger>,
+}
+
+/// What every host has beside its instances.
+struct Desk<Out: Outputs> {
+    outlets: Out::Outlets,
+    tally: Tally,
+    next_timer: Option<Time>,
+    plan: Blueprint,
+}
+
+impl<Out: Outputs> Desk<Out> {
+    fn new(plan: Blueprint) -> Self {
+        Self { outlets: Out::outlets(), tally: Tally::default(), next_timer: None, plan }
+    }
+
+    fn ctx(&mut self, now: Time) -> Ctx<'_, Out> {
+        Ctx::new(&mut self.outlets, &mut self.tally.discarded, now)
+    }
+
+    /// Whether the timer is due; if so, sets the next. The first call starts it.
+    fn timer_is_due(&mut self, now: Time) -> bool {
+        let Some(every) = self.plan.timer else { return false };
+        let is_due = self.next_timer.is_some_and(|at| at <= now);
+        if is_due || self.next_timer.is_none() {
+            self.next_timer = Some(now + every);
+        }
+        is_due
+    }
+
+    /// After a panic: counts it, says so, and makes the outlets whole.
+    fn bury(&mut self, what: &str, cause: &Panic) {
+        self.tally.dead_letters += 1;
+        if self.tally.dead_letters.is_power_of_two() {
+            // Not each: a handler that always panics would flood the log.
+            tracing::error!(pe = %self.plan.name, hook = what, dead_letters = self.tally.dead_letters,
+                "a handler panicked; its instance and the event are dropped: {}", cause.0);
+        }
+        Out::each(&mut self.outlets, &mut |_, outlet| outlet.repair());
+    }
+}
+
+/// The text of a panic in application code.
+struct Panic(String);
+
+/// Calls application code.
+fn contain<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|cause| {
+        let text = cause.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        Panic(
+            text.or_else(|| cause.downcast_ref().cloned()).unwrap_or_else(|| "no text".to_owned()),
+        )
+    })
+}
+
+/// Calls application code for positions `0..len`, where a panic costs the position that `at` shows and
+/// the rest goes on: `run` is called again and starts at `at`.
+fn contain_each<S>(
+    state: &mut S,
+    len: usize,
+    mut run: impl FnMut(&mut S, &Cell<usize>),
+    mut lost: impl FnMut(&mut S, usize, &Panic),
+) {
+    let at = Cell::new(0);
+    while at.get() < len {
+        match contain(|| run(state, &at)) {
+            Ok(()) => return,
+            Err(cause) => {
+                lost(state, at.get(), &cause);
+                at.set(at.get() + 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Numbered instances: n of them, one per node, or one alone.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use membership::Time;
+use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event};
+
+use super::{AnyHost, Blueprint, Delivery, Desk, Here, Tally, contain, contain_each};
+use crate::pe::Receive;
+use crate::topology::Trigger;
+use crate::trigger::{Beat, Beating, Pulse};
+use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
+
+/// The numbered instances of a prototype in a container.
+pub(crate) struct TasksHost<P: Pe> {
+    instances: BTreeMap<u32, Task<P>>,
+    desk: Desk<P::Out>,
+    task: u32,
+    now: Time,
+}
+
+struct Task<P> {
+    pe: P,
+    pulse: Beating,
+    due: Option<Time>,
+}
+
+/// An instance is known by its number; the one of a node, which has none, by this.
+fn key_of(task: u32, count: u32) -> KeyRef<'static> {
+    if task == BatchHeader::NO_TASK { KeyRef::of_task(0, 1) } else { KeyRef::of_task(task, count) }
+}
+
+impl<P: Pe> TasksHost<P> {
+    pub(crate) fn new(plan: Blueprint) -> Self {
+        let (instances, desk) = (BTreeMap::new(), Desk::new(plan));
+        Self { instances, desk, task: 0, now: Time::default() }
+    }
+
+    /// Makes an instance if it is not there; an instance that panics while it is made is made again for
+    /// its next event.
+    fn make(&mut self, task: u32) {
+        if !self.instances.contains_key(&task) {
+            let plan = &self.desk.plan;
+            let pe = P::create(key_of(task, plan.tasks), &plan.params);
+            self.instances.insert(task, Task { pe, pulse: Beating::default(), due: None });
+        }
+    }
+
+    fn run<E: Event>(&mut self, batch: &Batch<E>, at: &Cell<usize>)
+    where
+        P: On<E>,
+    {
+        self.make(self.task);
+        while at.get() < batch.len() {
+            let Some(task) = self.instances.get_mut(&self.task) else { return self.run(batch, at) };
+            let trigger = self.desk.plan.trigger;
+            let mut ctx = self.desk.ctx(self.now);
+            let group = batch.group(at.get(), usize::MAX);
+            for place in 0..group.len() {
+                task.pe.on(batch.columns.get(group.row(place)), &mut ctx);
+                at.set(at.get() + 1);
+                if let Some(trigger) = trigger {
+                    task.beat(self.now, trigger, &mut ctx);
+                }
+                if ctx.is_closing {
+                    break;
+                }
+            }
+            if ctx.is_closing {
+                self.remove(self.task, Removal::Closed);
+            }
+        }
+    }
+
+    fn remove(&mut self, task: u32, reason: Removal) {
+        let count = self.desk.plan.tasks;
+        if let Some(mut removed) = self.instances.remove(&task) {
+            removed.pe.on_remove(reason, &mut self.desk.ctx(self.now).keyed(key_of(task, count)));
+        }
+    }
+
+    /// Calls a hook for each of some instances; one that panics is dropped.
+    fn each(&mut self, tasks: &[u32], what: &str, mut hook: impl FnMut(&mut Self, u32)) {
+        contain_each(
+            self,
+            tasks.len(),
+            |host, at| {
+                while let Some(&task) = tasks.get(at.get()) {
+                    hook(host, task);
+                    at.set(at.get() + 1);
+                }
+            },
+            |host, at, cause| {
+                host.drop_quietly(tasks[at]);
+                host.desk.bury(what, cause);
+            },
+        );
+    }
+
+    fn drop_quietly(&mut self, task: u32) {
+        let removed = self.instances.remove(&task);
+        let _ = contain(|| drop(removed));
+    }
+
+    fn hook_or_close(&mut self, task: u32, hook: impl FnOnce(&mut P, &mut Ctx<'_, P::Out>)) {
+        let count = self.desk.plan.tasks;
+        let Some(instance) = self.instances.get_mut(&task) else { return };
+        let mut ctx = self.desk.ctx(self.now);
+        let mut ctx = ctx.keyed(key_of(task, count));
+        hook(&mut instance.pe, &mut ctx);
+        if ctx.is_closing {
+            self.remove(task, Removal::Closed);
+        }
+    }
+
+    fn tasks(&self, is_wanted: impl Fn(u32, &Task<P>) -> bool) -> Vec<u32> {
+        let all = self.instances.iter().filter(|(number, task)| is_wanted(**number, task));
+        all.map(|(number, _)| *number).collect()
+    }
+}
+
+impl<P: Pe> Task<P> {
+    fn beat(&mut self, now: Time, trigger: Trigger, ctx: &mut Ctx<'_, P::Out>) {
+        match self.pulse.event(now, trigger) {
+            Beat::Wait => {}
+            Beat::Armed(at) => self.due = Some(at),
+            Beat::Fire => {
+                self.due = None;
+                self.pe.on_trigger(ctx);
+            }
+        }
+    }
+}
+
+impl<P: Pe> Receive<P> for TasksHost<P> {
+    fn receive<E: Event>(&mut self, batch: &Batch<E>)
+    where
+        P: On<E>,
+    {
+        let before = self.desk.tally.dead_letters;
+        contain_each(
+            self,
+            batch.len(),
+            |host, at| host.run(batch, at),
+            |host, _, cause| {
+                host.drop_quietly(host.task);
+                host.desk.bury("on", cause);
+            },
+        );
+        let dead = self.desk.tally.dead_letters - before;
+        self.desk.tally.applied += batch.len() as u64 - dead;
+    }
+}
+
+impl<P: Pe> AnyHost for TasksHost<P> {
+    fn deliver(&mut self, delivery: Delivery<'_>) {
+        (self.task, self.now) = (delivery.task, delivery.now);
+        let is_known = P::In::receive(delivery.batch, self);
+        assert!(is_known, "the plan compares the types of streams and inputs");
+    }
+
+    fn outlets(&mut self, each: &mut dyn FnMut(usize, &mut dyn AnyOutlet)) {
+        P::Out::each(&mut self.desk.outlets, each);
+    }
+
+    fn is_over_budget(&self) -> bool {
+        P::Out::any(&self.desk.outlets, |outlet| outlet.is_over_budget())
+    }
+
+    fn is_open(&self) -> bool {
+        P::Out::any(&self.desk.outlets, |outlet| outlet.is_open())
+    }
+
+    fn tick(&mut self, now: Time) {
+        self.now = now;
+        if self.desk.timer_is_due(now) {
+            let tasks = self.tasks(|_, _| true);
+            self.each(&tasks, "on_time", |host, task| {
+                host.hook_or_close(task, |pe, ctx| pe.on_time(ctx));
+            });
+        }
+        let tasks = self.tasks(|_, task| task.due.is_some_and(|at| at <= now));
+        self.each(&tasks, "on_trigger", |host, task| {
+            if let Some(task) = host.instances.get_mut(&task) {
+                (task.due, task.pulse) = (None, Beating::default());
+            }
+            host.hook_or_close(task, |pe, ctx| pe.on_trigger(ctx));
+        });
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
+        timer.into_iter().chain(self.instances.values().filter_map(|task| task.due)).min()
+    }
+
+    fn settle(&mut self, now: Time, here: &Here<'_>) {
+        self.now = now;
+        let gone = self.tasks(|number, _| !here.tasks.contains(&number));
+        self.each(&gone, "on_remove", |host, task| host.remove(task, Removal::Moved));
+        self.each(here.tasks, "create", Self::make);
+    }
+
+    fn remove_all(&mut self, now: Time, reason: Removal) {
+        self.now = now;
+        let all = self.tasks(|_, _| true);
+        self.each(&all, "on_remove", |host, task| host.remove(task, reason));
+    }
+
+    fn instances(&self) -> usize {
+        self.instances.len()
+    }
+
+    fn tally(&mut self) -> &mut Tally {
+        &mut self.desk.tally
+    }
+}

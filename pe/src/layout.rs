@@ -1,0 +1,243 @@
+//! Where everything lives under one view.
+//!
+//! A view names members and owners of slots. A container wants to know where the rows of each edge go
+//! and what is its own; that is worked out once per view and node, and shared by its containers.
+
+use std::sync::Arc;
+
+use membership::{Epoch, NodeId, Run};
+use routing::{BatchHeader, Budget, ContainerId, Lane, Lanes, Slot, SlotTable, Spread, place};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::topology::{Edge, Grouping, InstancePlan, Plan};
+
+/// How far a topology has come. It only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Phase {
+    /// Not enough members are there yet; spouts do not read.
+    Waiting,
+    /// Events flow.
+    Running,
+    /// Every event was handled; the instances up to this stage are removed, and what they emit while
+    /// they go is handled by later stages.
+    Ending(u32),
+    /// All instances are gone.
+    Ended,
+}
+
+/// A member, as far as routing cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name.
+    pub node: NodeId,
+    /// Which of its lives.
+    pub run: Run,
+    /// How many containers it has.
+    pub containers: u16,
+}
+
+/// A view, worked out for the containers of a node.
+#[derive(Debug)]
+pub struct Layout {
+    /// The number of the view.
+    pub epoch: Epoch,
+    /// The node that this is for.
+    pub me: NodeId,
+    /// The members, by name.
+    pub places: Vec<Place>,
+    /// Who owns which slot.
+    pub table: SlotTable,
+    /// The phase of each topology.
+    pub phases: Vec<Phase>,
+    /// Equal for layouts that route alike.
+    pub digest: u64,
+    /// All containers of the cluster.
+    containers: Vec<ContainerId>,
+    /// The container of each slot, by its place in `containers`.
+    slots: Arc<[u16]>,
+    /// By topology and prototype: the container of each numbered instance.
+    tasks: Vec<Vec<Vec<ContainerId>>>,
+}
+
+/// The most containers of a cluster: a lane is two bytes in the table of slots.
+pub const CONTAINERS_MAX: usize = 1 << 15;
+
+impl Layout {
+    /// Works a view out; `places` is ordered by node, and all owners in `table` are among them.
+    pub fn new(
+        epoch: Epoch,
+        me: NodeId,
+        places: Vec<Place>,
+        table: SlotTable,
+        plans: &[Arc<Plan>],
+        phases: Vec<Phase>,
+    ) -> Self {
+        let containers: Vec<_> = places
+            .iter()
+            .flat_map(|place| {
+                (0..place.containers).map(|container| ContainerId { node: place.node, container })
+            })
+            .collect();
+        assert!(containers.len() <= CONTAINERS_MAX, "members that would be too many are refused");
+        let slots = (0..)
+            .zip(table.owners())
+            .map(|(slot, &owner)| {
+                let at = places.binary_search_by_key(&owner, |place| place.node);
+                let count = places[at.expect("an owner is a member")].containers;
+                let to = ContainerId { node: owner, container: Slot(slot).container(count) };
+                let lane = containers.binary_search(&to).expect("all containers are listed");
+                u16::try_from(lane).expect("at most CONTAINERS_MAX")
+            })
+            .collect();
+        let tasks = plans
+            .iter()
+            .map(|plan| {
+                let count = |instances| match instances {
+                    InstancePlan::Tasks(count) => count,
+                    InstancePlan::Keyed | InstancePlan::PerNode | InstancePlan::Partitions => 0,
+                };
+                let prototypes = (0u64..).zip(&plan.prototypes);
+                prototypes
+                    .map(|(at, prototype)| {
+                        place(plan.hash ^ at, count(prototype.instances), &containers)
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut layout =
+            Self { epoch, me, places, table, phases, digest: 0, containers, slots, tasks };
+        layout.digest = layout.digest();
+        layout
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        for place in &self.places {
+            hash.update(&place.node.0.to_le_bytes());
+            hash.update(&place.run.0.to_le_bytes());
+            hash.update(&place.containers.to_le_bytes());
+        }
+        for owner in self.table.owners() {
+            hash.update(&owner.0.to_le_bytes());
+        }
+        hash.digest()
+    }
+
+    /// How many containers the cluster has.
+    pub fn containers(&self) -> usize {
+        self.containers.len()
+    }
+
+    /// The life of a node, if it is a member.
+    pub fn run(&self, node: NodeId) -> Option<Run> {
+        let at = self.places.binary_search_by_key(&node, |place| place.node).ok()?;
+        Some(self.places[at].run)
+    }
+
+    /// Which container reads each of some partitions: evenly, like numbered instances, since by the
+    /// slot of a hash a handful of files would often all be read by one node.
+    pub fn readers(&self, plan: &Plan, spout: usize, partitions: usize) -> Vec<ContainerId> {
+        let count = u32::try_from(partitions).expect("fewer partitions than 2^32");
+        place(plan.hash ^ (spout as u64) << 32, count, &self.containers)
+    }
+
+    /// Whether the key with a hash lives in a container of this node.
+    #[inline]
+    pub fn has_key(&self, hash: u64, container: ContainerId) -> bool {
+        let slot = Slot::of(hash, self.slots.len());
+        self.containers[usize::from(self.slots[usize::from(slot.0)])] == container
+    }
+
+    /// The numbered instances of a prototype that live in a container.
+    pub fn tasks(
+        &self,
+        plan: &Plan,
+        (topology, at): (usize, usize),
+        container: ContainerId,
+    ) -> Vec<u32> {
+        match plan.prototypes[at].instances {
+            InstancePlan::Keyed | InstancePlan::Partitions => Vec::new(),
+            InstancePlan::PerNode if self.of_node(plan, at, container.node) == container => {
+                vec![BatchHeader::NO_TASK]
+            }
+            InstancePlan::PerNode => Vec::new(),
+            InstancePlan::Tasks(_) => {
+                let all = (0..).zip(&self.tasks[topology][at]);
+                all.filter(|(_, to)| **to == container).map(|(task, _)| task).collect()
+            }
+        }
+    }
+
+    /// Whether a numbered instance of a prototype, or the node's own, lives in a container.
+    pub fn has_task(
+        &self,
+        plan: &Plan,
+        (topology, at): (usize, usize),
+        task: u32,
+        container: ContainerId,
+    ) -> bool {
+        match plan.prototypes[at].instances {
+            InstancePlan::Tasks(_) => {
+                self.tasks[topology][at].get(task as usize) == Some(&container)
+            }
+            InstancePlan::PerNode => {
+                task == BatchHeader::NO_TASK && self.of_node(plan, at, container.node) == container
+            }
+            InstancePlan::Keyed | InstancePlan::Partitions => false,
+        }
+    }
+
+    /// The container of the one instance that a node has of a prototype.
+    fn of_node(&self, plan: &Plan, prototype: usize, node: NodeId) -> ContainerId {
+        let at = self.places.binary_search_by_key(&node, |place| place.node);
+        let containers = at.map_or(1, |at| self.places[at].containers);
+        let spread = plan.hash.wrapping_add(prototype as u64) % u64::from(containers.max(1));
+        ContainerId { node, container: u16::try_from(spread).expect("below a count of 16 bits") }
+    }
+
+    /// Where the rows of an edge go.
+    pub fn lanes(&self, plan: &Plan, topology: usize, edge: &Edge) -> Lanes {
+        let consumer = &plan.prototypes[edge.to];
+        let grouping = consumer.inputs[edge.input].grouping;
+        let plain = |to: ContainerId| Lane { to, task: BatchHeader::NO_TASK };
+        match consumer.instances {
+            InstancePlan::Keyed => Lanes {
+                lanes: self.containers.iter().copied().map(plain).collect(),
+                spread: Spread::Slots(Arc::clone(&self.slots)),
+            },
+            InstancePlan::Tasks(_) => {
+                let tasks = (0..).zip(&self.tasks[topology][edge.to]);
+                let mut lanes: Vec<_> = tasks.map(|(task, &to)| Lane { to, task }).collect();
+                let spread = match grouping {
+                    Grouping::Key => Spread::Hash,
+                    Grouping::Shuffle => Spread::Rotate,
+                    Grouping::Global | Grouping::Local => {
+                        lanes.truncate(1);
+                        Spread::Only
+                    }
+                };
+                Lanes { lanes, spread }
+            }
+            InstancePlan::PerNode | InstancePlan::Partitions => {
+                let nodes = self.places.iter().map(|place| place.node);
+                if grouping == Grouping::Shuffle {
+                    let lanes =
+                        nodes.map(|node| plain(self.of_node(plan, edge.to, node))).collect();
+                    return Lanes { lanes, spread: Spread::Rotate };
+                }
+                let here = plain(self.of_node(plan, edge.to, self.me));
+                Lanes { lanes: vec![here], spread: Spread::Only }
+            }
+        }
+    }
+
+    /// How much may be on its way in a lane.
+    pub fn budget(&self) -> Budget {
+        // A container has as many senders as the cluster has containers, so what each may send is a
+        // share of what a container holds for one edge: 16 MiB, but no less than a few large batches.
+        let share = (16 << 10) / self.containers.len();
+        let kibibytes = u32::try_from(share.clamp(64, 1024)).expect("clamped");
+        Budget { batches: 32, kibibytes }
+    }
+}

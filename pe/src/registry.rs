@@ -1,0 +1,185 @@
+//! The types that a topology may name.
+//!
+//! A registered type is turned into a function that makes its hosts, and into what it takes and gives.
+//! With that, checking and wiring a topology is a comparison of names and needs no generics.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use membership::NodeId;
+use routing::KeyFields;
+
+use crate::host::{AnyHost, Blueprint, SinkHost, SourceHost, TasksHost, keyed};
+use crate::topology::{
+    Accepts, Catalog, InstancePlan, Param, Params, PeSchema, Plan, Prototype, SpoutSchema,
+};
+use crate::{EventType, Inputs, OpenSink, Outputs, PartitionName, Pe, Spout, SpoutError};
+
+/// The PE, spout and sink types of a program, under the names that topologies use.
+#[derive(Default)]
+pub struct Registry {
+    pes: BTreeMap<String, PeType>,
+    spouts: BTreeMap<String, SpoutType>,
+    sinks: BTreeMap<String, SinkType>,
+}
+
+struct PeType {
+    inputs: Vec<EventType>,
+    outputs: Vec<EventType>,
+    params: &'static [Param],
+    make: fn(Blueprint, InstancePlan) -> Box<dyn AnyHost>,
+}
+
+struct SpoutType {
+    outputs: Vec<EventType>,
+    params: &'static [Param],
+    partitions: fn(&Params) -> Result<Vec<PartitionName>, SpoutError>,
+    make: fn(Blueprint) -> Box<dyn AnyHost>,
+}
+
+struct SinkType {
+    params: &'static [Param],
+    open: Arc<OpenSink>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("pes", &self.pes.keys())
+            .field("spouts", &self.spouts.keys())
+            .field("sinks", &self.sinks.keys())
+            .finish()
+    }
+}
+
+impl Registry {
+    /// Nothing registered yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a PE type; the events come with it. A name that is taken now means the new type.
+    #[must_use]
+    pub fn pe<P: Pe>(mut self, name: &str) -> Self {
+        let make: fn(Blueprint, InstancePlan) -> Box<dyn AnyHost> =
+            |plan, instances| match instances {
+                InstancePlan::Keyed => keyed::<P>(plan),
+                InstancePlan::Tasks(_) | InstancePlan::PerNode | InstancePlan::Partitions => {
+                    Box::new(TasksHost::<P>::new(plan))
+                }
+            };
+        let (inputs, outputs, params) = (P::In::types(), P::Out::types(), P::PARAMS);
+        self.pes.insert(name.to_owned(), PeType { inputs, outputs, params, make });
+        self
+    }
+
+    /// Registers a spout type.
+    #[must_use]
+    pub fn spout<S: Spout>(mut self, name: &str) -> Self {
+        let make: fn(Blueprint) -> Box<dyn AnyHost> = |plan| Box::new(SourceHost::<S>::new(plan));
+        let (outputs, params, partitions) = (S::Out::types(), S::PARAMS, S::partitions);
+        self.spouts.insert(name.to_owned(), SpoutType { outputs, params, partitions, make });
+        self
+    }
+
+    /// Registers a sink type, which takes events of any type.
+    #[must_use]
+    pub fn sink(mut self, name: &str, params: &'static [Param], open: Arc<OpenSink>) -> Self {
+        self.sinks.insert(name.to_owned(), SinkType { params, open });
+        self
+    }
+
+    /// The types as names, to check topologies by.
+    pub fn catalog(&self) -> Catalog {
+        let schemas = |types: &[EventType]| types.iter().map(|event| event.schema).collect();
+        let pes = self.pes.iter().map(|(name, pe)| {
+            let inputs = Accepts::These(schemas(&pe.inputs));
+            (name.clone(), PeSchema { inputs, outputs: schemas(&pe.outputs), params: pe.params })
+        });
+        let sinks = self.sinks.iter().map(|(name, sink)| {
+            let (inputs, outputs) = (Accepts::Any, Vec::new());
+            (name.clone(), PeSchema { inputs, outputs, params: sink.params })
+        });
+        let spouts = self.spouts.iter().map(|(name, spout)| {
+            let outputs = schemas(&spout.outputs);
+            (name.clone(), SpoutSchema { outputs, params: spout.params })
+        });
+        Catalog { pes: pes.chain(sinks).collect(), spouts: spouts.collect() }
+    }
+
+    /// Lists the partitions of a spout of a plan.
+    ///
+    /// # Errors
+    /// The spout finds nothing to read.
+    pub fn partitions(&self, spout: &Prototype) -> Result<Vec<PartitionName>, SpoutError> {
+        let known = self.spouts.get(&spout.type_name);
+        let known = known.ok_or_else(|| SpoutError::new(format!("no type {}", spout.type_name)))?;
+        (known.partitions)(&spout.params)
+    }
+
+    /// The event types of all streams of a plan that was made with [`Self::catalog`].
+    pub(crate) fn events(&self, plan: &Plan) -> Vec<EventType> {
+        let mut events = vec![None; plan.streams.len()];
+        for prototype in &plan.prototypes {
+            let outputs = self.outputs(prototype);
+            for (&stream, &event) in prototype.outputs.iter().zip(outputs) {
+                events[stream] = Some(event);
+            }
+        }
+        events
+            .into_iter()
+            .map(|event| event.expect("a plan has no stream without producer"))
+            .collect()
+    }
+
+    fn outputs(&self, prototype: &Prototype) -> &[EventType] {
+        let name = &prototype.type_name;
+        let spout =
+            self.spouts.get(name).filter(|_| prototype.is_spout).map(|spout| &spout.outputs);
+        let outputs = spout.or_else(|| self.pes.get(name).map(|pe| &pe.outputs));
+        outputs.map_or(&[], Vec::as_slice)
+    }
+
+    /// Makes the host of a prototype for one container.
+    pub(crate) fn host(
+        &self,
+        plan: &Plan,
+        prototype: &Prototype,
+        events: &[EventType],
+        (node, container): (NodeId, u16),
+    ) -> Box<dyn AnyHost> {
+        let blueprint = blueprint(plan, prototype);
+        let name = &prototype.type_name;
+        if prototype.is_spout {
+            return (self.spouts[name].make)(blueprint);
+        }
+        if let Some(pe) = self.pes.get(name) {
+            return (pe.make)(blueprint, prototype.instances);
+        }
+        let inputs = prototype.inputs.iter().map(|input| events[input.stream]).collect();
+        let open = Arc::clone(&self.sinks[name].open);
+        Box::new(SinkHost::new(blueprint, inputs, open, node, container))
+    }
+}
+
+fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
+    let keys: Vec<_> = prototype.inputs.iter().map(|input| KeyFields(input.key.clone())).collect();
+    let keyed = prototype.inputs.iter().find(|input| !input.key.is_empty());
+    let kinds = keyed.map_or_else(Vec::new, |input| {
+        let fields = plan.streams[input.stream].event.fields;
+        input.key.iter().map(|&field| fields[field].kind).collect()
+    });
+    Blueprint {
+        name: prototype.name.clone(),
+        params: Arc::new(prototype.params.clone()),
+        keys,
+        kinds,
+        tasks: match prototype.instances {
+            InstancePlan::Tasks(count) => count,
+            InstancePlan::Keyed | InstancePlan::PerNode | InstancePlan::Partitions => 0,
+        },
+        timer: prototype.timer,
+        trigger: prototype.trigger,
+    }
+}

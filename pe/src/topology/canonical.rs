@@ -1,0 +1,102 @@
+//! The hash of a plan: what nodes compare to know that they mean the same.
+//!
+//! The file is the wrong thing to hash, for a comment would change it; a derived hash is wrong as
+//! well, for it changes with the compiler. So the resolved plan is written out once in a form of
+//! its own, in which texts carry their length and nothing can be mistaken for anything else, and
+//! that is hashed. The golden test pins it: nodes of different builds must agree.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use routing::Schema;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::model::{Delivery, Trigger};
+use super::plan::{Grouping, InputPlan, InstancePlan, Plan, Prototype};
+
+/// The hash of everything in the plan that has a meaning: all but the warnings, and but what
+/// follows from the rest.
+pub(super) fn hash(plan: &Plan, delivery: Delivery) -> u64 {
+    xxh3_64(render(plan, delivery).as_bytes())
+}
+
+/// Appends a text so that its end is known before it is read.
+pub(super) fn write_text(out: &mut String, text: &str) {
+    // Writing into a string cannot fail, here and below.
+    let _ = write!(out, "{}:{text}", text.len());
+}
+
+/// The canonical form: a line per stream and per prototype.
+pub(super) fn render(plan: &Plan, delivery: Delivery) -> String {
+    let mut out = String::from("topology 1 ");
+    write_text(&mut out, &plan.name);
+    let _ = writeln!(out, " delivery {}", delivery.as_str());
+    for stream in &plan.streams {
+        out.push_str("stream ");
+        write_text(&mut out, &stream.name);
+        write_schema(&mut out, &stream.event);
+        out.push('\n');
+    }
+    for prototype in &plan.prototypes {
+        write_prototype(&mut out, prototype);
+        out.push('\n');
+    }
+    out
+}
+
+fn write_schema(out: &mut String, event: &Schema) {
+    out.push_str(" event ");
+    write_text(out, event.name);
+    for field in event.fields {
+        out.push_str(" field ");
+        write_text(out, field.name);
+        out.push(' ');
+        write_text(out, &field.kind.to_string());
+    }
+}
+
+fn write_prototype(out: &mut String, prototype: &Prototype) {
+    out.push_str(if prototype.is_spout { "spout " } else { "pe " });
+    write_text(out, &prototype.name);
+    out.push_str(" type ");
+    write_text(out, &prototype.type_name);
+    prototype.params.write_canonical(out);
+    for input in &prototype.inputs {
+        write_input(out, input);
+    }
+    for stream in &prototype.outputs {
+        let _ = write!(out, " output {stream}");
+    }
+    let _ = match prototype.instances {
+        InstancePlan::Partitions => write!(out, " partitions"),
+        InstancePlan::Keyed => write!(out, " keyed"),
+        InstancePlan::Tasks(tasks) => write!(out, " tasks {tasks}"),
+        InstancePlan::PerNode => write!(out, " per-node"),
+    };
+    write_duration(out, "timer", prototype.timer);
+    if let Some(Trigger { events, after }) = prototype.trigger {
+        if let Some(events) = events {
+            let _ = write!(out, " trigger-events {events}");
+        }
+        write_duration(out, "trigger-after", after);
+    }
+}
+
+fn write_input(out: &mut String, input: &InputPlan) {
+    let grouping = match input.grouping {
+        Grouping::Local => "local",
+        Grouping::Key => "key",
+        Grouping::Shuffle => "shuffle",
+        Grouping::Global => "global",
+    };
+    let _ = write!(out, " input {} {grouping}", input.stream);
+    for field in &input.key {
+        let _ = write!(out, " {field}");
+    }
+}
+
+fn write_duration(out: &mut String, name: &str, duration: Option<Duration>) {
+    if let Some(duration) = duration {
+        let _ = write!(out, " {name} {}", duration.as_nanos());
+    }
+}

@@ -1,0 +1,158 @@
+//! The topology as it is written down, before its names mean anything.
+//!
+//! Names carry their places, so that what turns out wrong later can still be pointed at. A value
+//! can only come out of [`Topology::parse`], which is why the planner need not check again what
+//! the reader has checked; a builder would have to come the same way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::catalog::Catalog;
+use super::diagnostic::Diagnostic;
+use super::located::Located;
+use super::params::ParamValue;
+use super::plan::Plan;
+use super::{planner, reader};
+
+/// The longest name of a topology, stream, spout or PE; it becomes a label of metrics.
+pub const NAME_BYTES_MAX: usize = 64;
+/// How many spouts and PEs a topology may have; each is a host in every container.
+pub const PROTOTYPES_MAX: usize = 256;
+/// How many edges a topology may have; each costs a lane per container.
+pub const EDGES_MAX: usize = 1024;
+/// The largest `parallelism`; each task has a place in the view.
+pub const PARALLELISM_MAX: u32 = 4096;
+
+/// Streams, spouts and PEs, and who emits and reads what.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Topology {
+    /// What the cluster calls it.
+    pub name: String,
+    /// What is promised for each event.
+    pub delivery: Delivery,
+    /// What is said about streams; a stream need not be declared.
+    pub streams: BTreeMap<String, StreamSpec>,
+    /// The sources.
+    pub spouts: BTreeMap<String, SpoutSpec>,
+    /// Everything that reads a stream.
+    pub pes: BTreeMap<String, PeSpec>,
+}
+
+impl Topology {
+    /// Reads a topology file; all that is wrong with its declarations, in the order of the text.
+    ///
+    /// Whether names exist and fit together is seen by [`Topology::plan`] only.
+    pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
+        reader::read(text)
+    }
+
+    /// Resolves every name, or says all that is wrong, in the order of the text.
+    ///
+    /// The same topology and catalog give the same plan on every node.
+    pub fn plan(&self, catalog: &Catalog) -> Result<Plan, Vec<Diagnostic>> {
+        planner::plan(self, catalog)
+    }
+}
+
+/// What is promised for each event of a topology.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// An event is handled once or, if something breaks, not at all.
+    #[default]
+    AtMostOnce,
+}
+
+impl Delivery {
+    /// How a file writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AtMostOnce => "at-most-once",
+        }
+    }
+}
+
+/// What is said about a stream: so far, only that it exists and that its emitters wait when it is
+/// full.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamSpec {
+    pub(super) at: Located<()>,
+}
+
+/// A declared source.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SpoutSpec {
+    /// The registered type.
+    pub type_name: Located<String>,
+    /// What it is told.
+    pub params: BTreeMap<Located<String>, Located<ParamValue>>,
+    /// Where its events go; `None` for a type without outputs.
+    pub emits: Option<Located<Emits>>,
+    pub(super) at: Located<()>,
+}
+
+/// A declared PE.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PeSpec {
+    /// The registered type.
+    pub type_name: Located<String>,
+    /// What it reads.
+    pub inputs: Vec<InputSpec>,
+    /// Where its events go; `None` for a type without outputs.
+    pub emits: Option<Located<Emits>>,
+    /// The number of instances; `None` if keys or nodes decide.
+    pub parallelism: Option<u32>,
+    /// What it is told.
+    pub params: BTreeMap<Located<String>, Located<ParamValue>>,
+    /// How often each instance is told the time.
+    pub timer: Option<Duration>,
+    /// When each instance is triggered.
+    pub trigger: Option<Trigger>,
+    pub(super) at: Located<()>,
+}
+
+/// A declared input of a PE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InputSpec {
+    /// The stream it reads.
+    pub stream: Located<String>,
+    /// The names of the fields that choose the instance; empty for no key.
+    pub key: Vec<Located<String>>,
+    /// How an event chooses its instance, if the file says so.
+    pub grouping: Option<Located<StatedGrouping>>,
+}
+
+/// The groupings that a file can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatedGrouping {
+    /// `shuffle`: evenly over the instances.
+    Shuffle,
+    /// `fields`: by key, to one of a fixed number of instances.
+    Fields,
+    /// `global`: to the first instance, always.
+    Global,
+}
+
+/// Where the events of a spout or PE go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Emits {
+    /// The only output goes into this stream.
+    Stream(String),
+    /// Each output, by the name of its event, goes into a stream.
+    ByEvent(BTreeMap<Located<String>, Located<String>>),
+}
+
+/// When an instance is triggered: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// After so many events.
+    pub events: Option<u32>,
+    /// After so much time.
+    pub after: Option<Duration>,
+}

@@ -1,0 +1,253 @@
+//! From the text of a topology to its declarations, each checked by itself.
+//!
+//! What can be said about a declaration without looking at another is said here, all of it at once;
+//! whether the names in it exist is for the planner. Where something is wrong, a placeholder takes
+//! its place and the reading goes on: it can never be seen, since one problem is enough to give no
+//! topology.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::{Diagnostic, Problems};
+use super::document::{Document, Entry, Table};
+use super::located::Located;
+use super::model::{
+    Delivery, EDGES_MAX, Emits, InputSpec, PARALLELISM_MAX, PROTOTYPES_MAX, PeSpec, SpoutSpec,
+    StatedGrouping, StreamSpec, Topology, Trigger,
+};
+use super::params::ParamValue;
+
+const DELIVERIES: &[(&str, Option<Delivery>)] = &[
+    ("at-most-once", Some(Delivery::AtMostOnce)),
+    ("at-least-once", None),
+    ("exactly-once", None),
+];
+
+const OVERFLOWS: &[(&str, Option<()>)] = &[("block", Some(())), ("shed", None), ("spill", None)];
+
+const GROUPINGS: &[(&str, Option<StatedGrouping>)] = &[
+    ("shuffle", Some(StatedGrouping::Shuffle)),
+    ("fields", Some(StatedGrouping::Fields)),
+    ("global", Some(StatedGrouping::Global)),
+    ("partial-key", None),
+    ("all", None),
+    ("none", None),
+    ("direct", None),
+    ("local-or-shuffle", None),
+    ("load-aware-shuffle", None),
+];
+
+/// Reads a whole file.
+pub(super) fn read(text: &str) -> Result<Topology, Vec<Diagnostic>> {
+    let document = Document::parse(text).map_err(|error| vec![error])?;
+    let mut problems = Problems::default();
+    let topology = topology(document.root(), &mut problems);
+    problems.into_result(topology)
+}
+
+fn topology(mut root: Table<'_>, problems: &mut Problems) -> Topology {
+    let name = root.required("name", problems).and_then(|entry| entry.name("topology", problems));
+    let delivery = root.entry("delivery").and_then(|entry| entry.choice(DELIVERIES, problems));
+    let topology = Topology {
+        name: name.unwrap_or_default().into_value(),
+        delivery: delivery.map(Located::into_value).unwrap_or_default(),
+        streams: named(&mut root, "stream", stream, problems),
+        spouts: named(&mut root, "spout", spout, problems),
+        pes: named(&mut root, "pe", pe, problems),
+    };
+    for key in ["ack", "max_pending", "test"] {
+        root.unavailable(key, problems);
+    }
+    root.finish(problems);
+    let prototypes = topology.spouts.len() + topology.pes.len();
+    if prototypes > PROTOTYPES_MAX {
+        let message = format!("there are {prototypes} spouts and PEs, and {PROTOTYPES_MAX} may be");
+        problems.push(Diagnostic::new(message));
+    }
+    topology
+}
+
+/// The tables `[what.NAME]`, each read by `read`.
+fn named<T>(
+    root: &mut Table<'_>,
+    what: &'static str,
+    read: impl Fn(Table<'_>, Located<()>, &mut Problems) -> T,
+    problems: &mut Problems,
+) -> BTreeMap<String, T> {
+    let mut found = BTreeMap::new();
+    let Some(tables) = root.table(what, problems) else { return found };
+    for entry in tables.entries() {
+        let shown = if what == "pe" { "PE" } else { what };
+        let name = entry.key_as_name(shown, problems);
+        let title = format!("[{what}.{}]", name.as_ref().map_or("..", |name| name.as_str()));
+        let Some(table) = entry.table(title, problems) else { continue };
+        // A table with a bad name is read all the same, for what else is wrong with it.
+        let name = name.unwrap_or_default();
+        let spec = read(table, name.clone().map(|_| ()), problems);
+        found.insert(name.into_value(), spec);
+    }
+    found
+}
+
+fn stream(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> StreamSpec {
+    let _block = table.entry("overflow").and_then(|entry| entry.choice(OVERFLOWS, problems));
+    table.finish(problems);
+    StreamSpec { at }
+}
+
+fn spout(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> SpoutSpec {
+    let spec = SpoutSpec {
+        type_name: type_name(&mut table, problems),
+        params: params(&mut table, problems),
+        emits: table.entry("emits").and_then(|entry| emits(&entry, problems)),
+        at,
+    };
+    table.finish(problems);
+    spec
+}
+
+fn pe(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> PeSpec {
+    let type_name = type_name(&mut table, problems);
+    let parallelism = table.entry("parallelism");
+    let has_parallelism = parallelism.is_some();
+    let parallelism = parallelism.and_then(|entry| entry.integer(1..=PARALLELISM_MAX, problems));
+    let inputs = table.required("input", problems);
+    let spec = PeSpec {
+        type_name,
+        inputs: inputs
+            .and_then(|entry| inputs_of(&entry, has_parallelism, problems))
+            .unwrap_or_default(),
+        emits: table.entry("emits").and_then(|entry| emits(&entry, problems)),
+        parallelism: parallelism.map(Located::into_value),
+        params: params(&mut table, problems),
+        timer: table
+            .entry("timer")
+            .and_then(|entry| entry.duration(problems))
+            .map(Located::into_value),
+        trigger: trigger(&mut table, problems),
+        at,
+    };
+    table.unavailable("memory", problems);
+    table.finish(problems);
+    spec
+}
+
+fn type_name(table: &mut Table<'_>, problems: &mut Problems) -> Located<String> {
+    table.required("type", problems).and_then(|entry| entry.text(problems)).unwrap_or_default()
+}
+
+fn params(
+    table: &mut Table<'_>,
+    problems: &mut Problems,
+) -> BTreeMap<Located<String>, Located<ParamValue>> {
+    let Some(params) = table.table("params", problems) else { return BTreeMap::new() };
+    let read =
+        |entry: Entry<'_>| (entry.located_key(), entry.locate(ParamValue::of(entry.value())));
+    params.entries().map(read).collect()
+}
+
+fn emits(entry: &Entry<'_>, problems: &mut Problems) -> Option<Located<Emits>> {
+    if entry.value().is_str() {
+        return Some(entry.name("stream", problems)?.map(Emits::Stream));
+    }
+    if !entry.value().is_table() {
+        let message = "`emits` must be the name of a stream, or a table of them by event".into();
+        return entry.refuse(message, "a string or a table is expected", problems);
+    }
+    let by_event = entry.table("`emits`".into(), problems)?;
+    let read = |item: Entry<'_>| Some((item.located_key(), item.name("stream", problems)?));
+    let streams = by_event.entries().filter_map(read).collect();
+    Some(entry.locate(Emits::ByEvent(streams)))
+}
+
+fn inputs_of(
+    entry: &Entry<'_>,
+    has_parallelism: bool,
+    problems: &mut Problems,
+) -> Option<Vec<InputSpec>> {
+    let items = entry.list(problems)?;
+    if items.is_empty() {
+        return entry.refuse("`input` names no stream".into(), "empty", problems);
+    }
+    if items.len() > EDGES_MAX {
+        // Each is an edge at least.
+        let message = format!("`input` has {} items, and {EDGES_MAX} may be", items.len());
+        return entry.refuse(message, "too many", problems);
+    }
+    let mut specs: Vec<InputSpec> = Vec::new();
+    for item in items {
+        let Some(spec) = input(&item, has_parallelism, problems) else { continue };
+        if specs.contains(&spec) {
+            let problem = Diagnostic::new("an input is there twice");
+            problems.push(problem.at(item.span(), "the same again"));
+        }
+        specs.push(spec);
+    }
+    Some(specs)
+}
+
+fn input(item: &Entry<'_>, has_parallelism: bool, problems: &mut Problems) -> Option<InputSpec> {
+    let mut table = item.item_table("the input".into(), problems)?;
+    let stream =
+        table.required("stream", problems).and_then(|entry| entry.name("stream", problems));
+    let key_entry = table.entry("key");
+    let key = key_entry.as_ref().and_then(|entry| key_fields(entry, problems));
+    let grouping_entry = table.entry("grouping");
+    let grouping = grouping_entry.and_then(|entry| entry.choice(GROUPINGS, problems));
+    table.finish(problems);
+    if let Some(grouping) = &grouping {
+        check_grouping(grouping, key_entry.is_some(), has_parallelism, problems);
+    }
+    Some(InputSpec { stream: stream?, key: key.unwrap_or_default(), grouping })
+}
+
+fn key_fields(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<Located<String>>> {
+    let fields = entry.texts(problems)?;
+    if entry.value().as_array().is_some_and(|items| items.is_empty()) {
+        return entry.refuse("`key` names no field".into(), "empty", problems);
+    }
+    for (index, field) in fields.iter().enumerate() {
+        if fields[..index].contains(field) {
+            let message = format!("`key` names the field {} twice", super::quoted(field));
+            problems.push(Diagnostic::new(message).at(field.span(), "again"));
+        }
+    }
+    Some(fields)
+}
+
+fn check_grouping(
+    grouping: &Located<StatedGrouping>,
+    has_key: bool,
+    has_parallelism: bool,
+    problems: &mut Problems,
+) {
+    let (message, help) = match (**grouping, has_key, has_parallelism) {
+        (StatedGrouping::Fields, false, _) => {
+            ("the grouping `fields` needs a key", "add key = [\"FIELD\"]")
+        }
+        (StatedGrouping::Fields, true, false) => (
+            "the grouping `fields` needs `parallelism`",
+            "add `parallelism`; or leave the grouping out, and there is an instance per key",
+        ),
+        (StatedGrouping::Shuffle | StatedGrouping::Global, true, _) => (
+            "a key and the groupings `shuffle` and `global` exclude each other",
+            "leave out one of the two",
+        ),
+        _ => return,
+    };
+    let problem = Diagnostic::new(message).at(grouping.span(), "this grouping");
+    problems.push(problem.with_help(help.to_owned()));
+}
+
+fn trigger(table: &mut Table<'_>, problems: &mut Problems) -> Option<Trigger> {
+    let entry = table.entry("trigger")?;
+    let mut table = entry.table("`trigger`".into(), problems)?;
+    let (events, after) = (table.entry("events"), table.entry("after"));
+    table.finish(problems);
+    if events.is_none() && after.is_none() {
+        let message = "`trigger` needs `events`, `after` or both".into();
+        return entry.refuse(message, "neither is given", problems);
+    }
+    let events = events.and_then(|entry| entry.integer(1..=u32::MAX, problems));
+    let after = after.and_then(|entry| entry.duration(problems));
+    Some(Trigger { events: events.map(Located::into_value), after: after.map(Located::into_value) })
+}

@@ -1,0 +1,153 @@
+//! A batch: the events of one stream for one lane, with what was worked out for all of them at once.
+//!
+//! Keys and their hashes are computed a column at a time. Within a node they travel with the events: the
+//! hash that chose the lane chooses the bucket. From another node they are computed again, since nothing
+//! that a peer says of its events is trusted. A batch is never shared, and comes back empty to where it
+//! was filled, so its memory is used again.
+
+use std::ops::Range;
+
+use crate::column::narrow;
+use crate::{Columns, Event, Key, Packed};
+
+/// The fields that are the key of an edge, by position; empty for none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyFields(pub Vec<usize>);
+
+impl KeyFields {
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes the canonical bytes of the key of one row.
+    pub fn write<C: Columns>(&self, columns: &C, row: usize, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        match self.0[..] {
+            [field] => columns.column(field).append_alone(row, bytes),
+            ref fields => {
+                fields.iter().for_each(|&field| columns.column(field).append_key(row, bytes));
+            }
+        }
+    }
+}
+
+/// Events in columns.
+#[derive(Debug)]
+pub struct Batch<E: Event> {
+    /// The events.
+    pub columns: E::Columns,
+    /// The key hash of each row, if the edge has a key.
+    pub hashes: Vec<u64>,
+    /// The packed key of each row, unless the key is one number: then the column itself is the keys.
+    pub keys: Vec<Packed>,
+    /// The rows meant, if not all: what stays in the container is chosen in place and not copied.
+    pub chosen: Option<Vec<u32>>,
+}
+
+impl<E: Event> Default for Batch<E> {
+    fn default() -> Self {
+        Self { columns: E::Columns::default(), hashes: Vec::new(), keys: Vec::new(), chosen: None }
+    }
+}
+
+impl<E: Event> Batch<E> {
+    /// Computes key and hash of every row.
+    pub fn hash(&mut self, key: &KeyFields) {
+        self.hashes.clear();
+        self.keys.clear();
+        if let [field] = key.0[..] {
+            let column = self.columns.column(field);
+            if let Some(numbers) = column.numbers() {
+                self.hashes.extend(numbers.iter().map(|&number| number.hash()));
+                return;
+            }
+            column.pack(&mut self.keys);
+        } else {
+            let mut bytes = Vec::new();
+            self.keys.extend((0..self.columns.rows()).map(|row| {
+                key.write(&self.columns, row, &mut bytes);
+                Packed::new(&bytes, narrow(row))
+            }));
+        }
+        self.hashes.extend(self.keys.iter().map(|key| key.hash()));
+    }
+
+    /// Copies chosen rows of another batch to the end.
+    pub fn extend_rows(&mut self, from: &Self, rows: &[u32]) {
+        let first = narrow(self.columns.rows());
+        self.columns.extend_rows(&from.columns, rows);
+        if !from.hashes.is_empty() {
+            self.hashes.extend(rows.iter().map(|&row| from.hashes[row as usize]));
+        }
+        if !from.keys.is_empty() {
+            self.keys.extend(rows.iter().zip(first..).map(|(&row, place)| {
+                let key = from.keys[row as usize];
+                if key.is_long() { key.moved(place) } else { key }
+            }));
+        }
+    }
+
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.columns.clear();
+        self.hashes.clear();
+        self.keys.clear();
+        self.chosen = None;
+    }
+
+    /// How many events are meant.
+    pub fn len(&self) -> usize {
+        self.chosen.as_ref().map_or_else(|| self.columns.rows(), Vec::len)
+    }
+
+    /// Whether no event is meant.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows that are meant, at positions `from..from + size` of them.
+    #[inline(always)]
+    pub fn group(&self, from: usize, size: usize) -> Group<'_> {
+        let end = self.len().min(from.saturating_add(size));
+        match &self.chosen {
+            Some(rows) => Group::Chosen(&rows[from..end]),
+            None => Group::Run(from..end),
+        }
+    }
+}
+
+/// Some rows of a batch.
+#[derive(Clone, Debug)]
+pub enum Group<'a> {
+    /// All in a range.
+    Run(Range<usize>),
+    /// These.
+    Chosen(&'a [u32]),
+}
+
+impl Group<'_> {
+    /// How many.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Run(range) => range.len(),
+            Self::Chosen(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row at a position of the group.
+    #[inline(always)]
+    pub fn row(&self, at: usize) -> usize {
+        match self {
+            Self::Run(range) => range.start + at,
+            Self::Chosen(rows) => rows[at] as usize,
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Frames: what crosses a link, many small batches at a time.
+//!
+//! A frame is a fixed header and a payload of batches, each with a header of its own. The header is read
+//! first and says how much follows, and nothing is allocated before that is known to be allowed; then
+//! the payload is checked as a whole, so a batch is only ever looked at in a frame that arrived as it
+//! was sent. Everything is little-endian and laid out by hand: it is read before anything is trusted.
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The version of everything that two nodes say to each other; both must have the same.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// The most bytes in a payload.
+pub const FRAME_MAX: usize = 8 << 20;
+
+const MAGIC: [u8; 4] = *b"STRL";
+
+/// The first bytes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Bytes of the payload that follows.
+    pub len: u32,
+    /// The number of the frame on its link, from zero.
+    pub sequence: u64,
+    checksum: u64,
+}
+
+/// Why bytes were not a frame. The link that brought them cannot go on: its place is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It does not begin as a frame does.
+    #[error("not a frame: it begins with {0:02x?}")]
+    Magic([u8; 4]),
+    /// The sender speaks another version.
+    #[error("a frame of protocol version {0}, this node speaks {PROTOCOL_VERSION}")]
+    Version(u16),
+    /// It claims to be longer than is allowed; nothing was allocated for it.
+    #[error("a frame of {0} bytes, at most {FRAME_MAX} are allowed")]
+    TooLong(u32),
+    /// The payload is not what was sent.
+    #[error("a frame whose checksum is wrong")]
+    Checksum,
+    /// A batch ends behind the end of its frame.
+    #[error("a batch that ends behind the end of its frame")]
+    Overrun,
+}
+
+impl FrameHeader {
+    /// Bytes of a header.
+    pub const LEN: usize = 28;
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// It is none, or announces what is not allowed.
+    pub fn parse(bytes: &[u8; Self::LEN]) -> Result<Self, FrameError> {
+        let mut reader = Reader(bytes);
+        let magic = reader.bytes::<4>();
+        if magic != MAGIC {
+            return Err(FrameError::Magic(magic));
+        }
+        let version = u16::from_le_bytes(reader.bytes());
+        if version != PROTOCOL_VERSION {
+            return Err(FrameError::Version(version));
+        }
+        reader.bytes::<2>();
+        let len = u32::from_le_bytes(reader.bytes());
+        if len as usize > FRAME_MAX {
+            return Err(FrameError::TooLong(len));
+        }
+        let sequence = u64::from_le_bytes(reader.bytes());
+        Ok(Self { len, sequence, checksum: u64::from_le_bytes(reader.bytes()) })
+    }
+
+    fn write(self, out: &mut [u8]) {
+        out[..4].copy_from_slice(&MAGIC);
+        out[4..6].copy_from_slice(&PROTOCOL_VERSION.to_le_bytes());
+        out[6..8].fill(0);
+        out[8..12].copy_from_slice(&self.len.to_le_bytes());
+        out[12..20].copy_from_slice(&self.sequence.to_le_bytes());
+        out[20..28].copy_from_slice(&self.checksum.to_le_bytes());
+    }
+}
+
+/// What a batch says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// The topology, by its place among those that both nodes have.
+    pub topology: u16,
+    /// The edge, by its place in the plan.
+    pub edge: u16,
+    /// The container that sent it, and gets the credit.
+    pub from: u16,
+    /// The container that it is for.
+    pub to: u16,
+    /// The instance that it is for, if the prototype has numbered ones.
+    pub task: u32,
+    /// How many events.
+    pub rows: u32,
+    /// What it takes from the budget of its lane.
+    pub weight: u32,
+    /// The digest of the layout by which it was routed.
+    pub layout: u64,
+    /// Whether a node passed it on already.
+    pub is_forwarded: bool,
+}
+
+impl BatchHeader {
+    /// The task of a batch for a prototype without numbered instances.
+    pub const NO_TASK: u32 = u32::MAX;
+    /// Bytes of a header on the wire, the length of the body included.
+    const LEN: usize = 29 + 4;
+
+    fn write(self, out: &mut Vec<u8>) {
+        for small in [self.topology, self.edge, self.from, self.to] {
+            out.extend_from_slice(&small.to_le_bytes());
+        }
+        for number in [self.task, self.rows, self.weight] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.layout.to_le_bytes());
+        out.push(u8::from(self.is_forwarded));
+    }
+
+    fn parse(bytes: &[u8; Self::LEN]) -> (Self, usize) {
+        let mut reader = Reader(bytes);
+        let mut small = || u16::from_le_bytes(reader.bytes());
+        let (topology, edge, from, to) = (small(), small(), small(), small());
+        let mut number = || u32::from_le_bytes(reader.bytes());
+        let (task, rows, weight) = (number(), number(), number());
+        let layout = u64::from_le_bytes(reader.bytes());
+        let is_forwarded = reader.bytes::<1>() != [0];
+        let len = u32::from_le_bytes(reader.bytes()) as usize;
+        (Self { topology, edge, from, to, task, rows, weight, layout, is_forwarded }, len)
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let (taken, rest) = self.0.split_first_chunk().expect("the header's length was checked");
+        self.0 = rest;
+        *taken
+    }
+}
+
+/// Collects batches into a frame.
+#[derive(Debug, Default)]
+pub struct FrameBuilder {
+    bytes: Vec<u8>,
+}
+
+impl FrameBuilder {
+    /// Adds a batch; `body` appends its columns.
+    pub fn push(&mut self, header: BatchHeader, body: impl FnOnce(&mut Vec<u8>)) {
+        if self.bytes.is_empty() {
+            self.bytes.resize(FrameHeader::LEN, 0);
+        }
+        header.write(&mut self.bytes);
+        let length_at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        body(&mut self.bytes);
+        let len = u32::try_from(self.bytes.len() - length_at - 4).expect("a batch is below 4 GiB");
+        self.bytes[length_at..length_at + 4].copy_from_slice(&len.to_le_bytes());
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is no batch.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Closes the frame and takes it out; the number and the checksum are added by [`seal`].
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+/// Numbers a frame and adds its checksum, just before it leaves.
+pub fn seal(frame: &mut [u8], sequence: u64) {
+    let (header, payload) = frame.split_at_mut(FrameHeader::LEN);
+    let len = u32::try_from(payload.len()).expect("frames are bounded by what a batch may hold");
+    let checksum = xxh3_64_with_seed(payload, sequence);
+    FrameHeader { len, sequence, checksum }.write(header);
+}
+
+/// A frame that arrived whole.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    payload: Bytes,
+}
+
+impl Frame {
+    /// Checks a payload against its header.
+    ///
+    /// # Errors
+    /// The checksum is wrong.
+    pub fn new(header: FrameHeader, payload: Bytes) -> Result<Self, FrameError> {
+        let is_whole = payload.len() == header.len as usize
+            && xxh3_64_with_seed(&payload, header.sequence) == header.checksum;
+        if is_whole { Ok(Self { payload }) } else { Err(FrameError::Checksum) }
+    }
+}
+
+/// The batches of a frame, in order; an error ends it.
+impl Iterator for Frame {
+    type Item = Result<(BatchHeader, Bytes), FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.payload.is_empty() {
+            return None;
+        }
+        let Some(header) = self.payload.first_chunk() else {
+            self.payload.clear();
+            return Some(Err(FrameError::Overrun));
+        };
+        let (header, len) = BatchHeader::parse(header);
+        if len > self.payload.len() - BatchHeader::LEN {
+            self.payload.clear();
+            return Some(Err(FrameError::Overrun));
+        }
+        let mut body = self.payload.split_to(BatchHeader::LEN + len);
+        Some(Ok((header, body.split_off(BatchHeader::LEN))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame() -> Vec<u8> {
+        let mut builder = FrameBuilder::default();
+        for edge in 0..3 {
+            let header = BatchHeader { edge, rows: 7, layout: 9, ..BatchHeader::default() };
+            builder.push(header, |body| body.extend_from_slice(&[edge.to_le_bytes()[0]; 5]));
+        }
+        let mut frame = builder.take();
+        seal(&mut frame, 41);
+        frame
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<(BatchHeader, Bytes)>, FrameError> {
+        let header = FrameHeader::parse(bytes.first_chunk().ok_or(FrameError::Overrun)?)?;
+        Frame::new(header, Bytes::copy_from_slice(&bytes[FrameHeader::LEN..]))?.collect()
+    }
+
+    #[test]
+    fn batches_come_back_in_order() {
+        let batches = read(&frame()).unwrap();
+        assert_eq!(batches.len(), 3);
+        for (edge, (header, body)) in (0..3).zip(&batches) {
+            assert_eq!((header.edge, header.rows, header.layout), (edge, 7, 9));
+            assert_eq!(&body[..], &[edge as u8; 5]);
+        }
+    }
+
+    /// The layout is what nodes of other builds read.
+    #[test]
+    fn the_bytes_are_pinned() {
+        let bytes = frame();
+        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 1, 0, 0, 0, 114, 0, 0, 0]);
+        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 14363616219775987690);
+    }
+
+    #[test]
+    fn a_frame_of_four_gigabytes_is_refused_by_its_header() {
+        let mut bytes = frame();
+        bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(read(&bytes).unwrap_err(), FrameError::TooLong(u32::MAX));
+    }
+
+    #[test]
+    fn another_version_is_refused_with_both_numbers() {
+        let mut bytes = frame();
+        bytes[4] = 2;
+        assert_eq!(
+            read(&bytes).unwrap_err().to_string(),
+            "a frame of protocol version 2, this node speaks 1"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_or_cut_frame_is_refused(at in 0usize..142, bit in 0u8..8, cut in 0usize..142) {
+            let mut bytes = frame();
+            prop_assert!(read(&bytes[..cut]).is_err());
+            bytes[at] ^= 1 << bit;
+            // Two bytes of the header are reserved.
+            prop_assert_eq!(read(&bytes).is_ok(), (6..8).contains(&at));
+        }
+
+        #[test]
+        fn random_bytes_are_no_frame(bytes in prop::collection::vec(any::<u8>(), 0..200), len in 0u32..200) {
+            let _ = read(&bytes);
+            // Nor do they break the reader of batches if they carry the right checksum.
+            let checksum = xxh3_64_with_seed(&bytes, 0);
+            let header = FrameHeader { len, sequence: 0, checksum };
+            if let Ok(frame) = Frame::new(header, Bytes::from(bytes)) {
+                frame.for_each(drop);
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Outlets: from `emit` to batches that are ready to go.
+//!
+//! An emitted event is copied into the one open batch of its outlet and nothing is decided. When that
+//! batch is full it is sealed: keys and hashes are computed by column, and each row is given to the lane
+//! of its slot. The rows of this container stay where they are; the others are copied into the open
+//! batches of their lanes.
+//!
+//! Every batch that is on its way counts against the budget of its lane until its credit comes back. A
+//! lane over its budget still accepts, so nothing ever waits inside a handler; but its outlet says so,
+//! and the container then runs no more of what feeds the outlet. Budgets are per edge and lane, never
+//! shared between edges: were they shared, one edge could use up what another needs to drain.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use membership::NodeId;
+
+use crate::column::narrow;
+use crate::{Batch, Columns, Event, KeyFields};
+
+/// A container of some node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ContainerId {
+    /// The node.
+    pub node: NodeId,
+    /// Which of its containers.
+    pub container: u16,
+}
+
+/// One destination of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lane {
+    /// The container.
+    pub to: ContainerId,
+    /// The instance there, or [`NO_TASK`](crate::BatchHeader::NO_TASK).
+    pub task: u32,
+}
+
+/// How the rows of a batch choose their lanes.
+#[derive(Clone, Debug)]
+pub enum Spread {
+    /// All to one lane.
+    Only,
+    /// By the slot of the key: the lane of each slot.
+    Slots(Arc<[u16]>),
+    /// By the key hash, evenly over the lanes in their order.
+    Hash,
+    /// Batch by batch, to one lane after the other.
+    Rotate,
+}
+
+/// Where the batches of an edge go under one view.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    /// The destinations; not empty.
+    pub lanes: Vec<Lane>,
+    /// How rows choose among them.
+    pub spread: Spread,
+}
+
+/// The budgets of lanes: how much may be on its way before the feeding spouts and hosts wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Batches to a container of this node. Too few and a lane waits for the other side's turn; too many
+    /// and they fall out of the cache.
+    pub batches: u32,
+    /// KiB to a container of another node: what it must be ready to hold. Below what the link carries in
+    /// a round trip, the link idles.
+    pub kibibytes: u32,
+}
+
+/// A batch that is ready, its type erased.
+#[derive(Debug)]
+pub struct Ready {
+    /// The place of its edge among the outlet's routes.
+    pub route: usize,
+    /// Where it goes.
+    pub lane: Lane,
+    /// A `Box<Batch<E>>`.
+    pub batch: Box<dyn Any + Send>,
+    /// How many events.
+    pub rows: u32,
+    /// What it takes from the budget of its lane.
+    pub weight: u32,
+    /// Whether a node passed it on already.
+    pub is_forwarded: bool,
+}
+
+/// What a container needs of an outlet.
+pub trait AnyOutlet {
+    /// Adds an edge; its place is the number of those before. Its lanes are set by [`Self::lead`].
+    fn connect(&mut self, key: KeyFields);
+    /// Sets where an edge leads. What lanes of the old view hold is routed anew; what is on its way to
+    /// them and was not confirmed is returned by lane.
+    fn lead(
+        &mut self,
+        route: usize,
+        me: ContainerId,
+        lanes: Lanes,
+        budget: Budget,
+    ) -> Vec<(Lane, u64)>;
+    /// Seals what is open and moves everything out.
+    fn flush(&mut self);
+    /// What is ready to go, in order.
+    fn ready(&mut self) -> &mut Vec<Ready>;
+    /// Takes an emptied batch back.
+    fn recycle(&mut self, batch: Box<dyn Any + Send>);
+    /// Takes credit back: `rows` were handled or dropped, and `weight` is free again.
+    fn credit(&mut self, route: usize, lane: Lane, rows: u64, weight: u32);
+    /// Whether a lane has spent its budget.
+    fn is_over_budget(&self) -> bool;
+    /// Whether something is waiting for company.
+    fn is_open(&self) -> bool;
+    /// Appends the columns of a batch.
+    fn encode(&self, batch: &dyn Any, out: &mut Vec<u8>);
+    /// Makes the open batch whole again after a panic in the middle of `push`.
+    fn repair(&mut self);
+    /// Sends chosen rows of a batch of the same event type on along an edge.
+    fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]);
+    /// How many events were emitted here.
+    fn emitted(&self) -> u64;
+    /// How many events were refused since they were too large, since the last call.
+    fn oversized(&mut self) -> u64;
+}
+
+/// The open batch of an event type and where it leads.
+pub struct Outlet<E: Event> {
+    open: Box<Batch<E>>,
+    rows_max: usize,
+    routes: Vec<Route<E>>,
+    ready: Vec<Ready>,
+    spare: Vec<Box<Batch<E>>>,
+    /// Events of batches that were sealed.
+    sealed: u64,
+    oversized: u64,
+}
+
+/// An edge, at the side of its producer.
+struct Route<E: Event> {
+    key: KeyFields,
+    lanes: Vec<OpenLane<E>>,
+    spread: Spread,
+    /// The lane of the container that we are in, if there is one.
+    here: usize,
+    next: usize,
+    over: usize,
+    /// The rows of the batch being sealed, ordered by lane, and where each lane begins.
+    order: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+struct OpenLane<E: Event> {
+    lane: Lane,
+    is_near: bool,
+    open: Option<Box<Batch<E>>>,
+    /// Weight on its way, and how much may be.
+    out: u32,
+    budget: u32,
+    /// Events on their way, or handled without our having heard of it.
+    unconfirmed: u64,
+}
+
+/// Where a spare list for batches that are given back ends: above what budgets let be on their way.
+const SPARE_MAX: usize = 64;
+
+/// Events per batch.
+pub const ROWS_MAX: usize = 1024;
+
+/// The most bytes of one event; it must fit a frame with its company.
+pub const EVENT_MAX: usize = 4 << 20;
+
+impl<E: Event> Default for Outlet<E> {
+    fn default() -> Self {
+        Self {
+            open: Box::default(),
+            rows_max: ROWS_MAX,
+            routes: Vec::new(),
+            ready: Vec::new(),
+            spare: Vec::new(),
+            sealed: 0,
+            oversized: 0,
+        }
+    }
+}
+
+impl<E: Event> fmt::Debug for Outlet<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.open.columns.rows();
+        f.debug_struct("Outlet")
+            .field("event", &E::SCHEMA.name)
+            .field("open", &rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E: Event> Outlet<E> {
+    /// Copies an event into the open batch.
+    #[inline(always)]
+    pub fn push(&mut self, event: E::Ref<'_>) {
+        self.open.columns.push(event);
+        if self.open.columns.rows() >= self.rows_max || self.open.columns.is_heavy() {
+            self.close();
+        }
+    }
+
+    #[inline(never)]
+    fn close(&mut self) {
+        if self.open.columns.bytes() > EVENT_MAX + crate::HEAVY * E::SCHEMA.fields.len() {
+            // Before the last event the batch was not heavy, so the excess is that event's.
+            self.open.columns.truncate(self.open.columns.rows() - 1);
+            self.oversized += 1;
+        }
+        if self.open.columns.rows() > 0 {
+            self.seal();
+        }
+    }
+
+    fn seal(&mut self) {
+        self.sealed += self.open.columns.rows() as u64;
+        let mut batch = std::mem::replace(&mut self.open, self.spare.pop().unwrap_or_default());
+        let Some(last) = self.routes.len().checked_sub(1) else {
+            batch.clear();
+            self.spare.push(batch);
+            return;
+        };
+        for route in 0..last {
+            let mut copy = self.spare.pop().unwrap_or_default();
+            let all: Vec<u32> = (0..narrow(batch.columns.rows())).collect();
+            copy.columns.extend_rows(&batch.columns, &all);
+            self.send(route, copy, false);
+        }
+        self.send(last, batch, false);
+    }
+
+    fn send(&mut self, route: usize, batch: Box<Batch<E>>, is_forwarded: bool) {
+        let mut exit = Exit { route, is_forwarded, ready: &mut self.ready, spare: &mut self.spare };
+        self.routes[route].send(batch, self.rows_max, &mut exit);
+    }
+}
+
+/// Where batches leave an outlet.
+struct Exit<'o, E: Event> {
+    route: usize,
+    is_forwarded: bool,
+    ready: &'o mut Vec<Ready>,
+    spare: &'o mut Vec<Box<Batch<E>>>,
+}
+
+impl<E: Event> Route<E> {
+    fn send(&mut self, mut batch: Box<Batch<E>>, rows_max: usize, exit: &mut Exit<'_, E>) {
+        if !self.key.is_empty() {
+            batch.hash(&self.key);
+        }
+        let whole = match self.spread {
+            Spread::Only => Some(0),
+            Spread::Rotate => {
+                self.next = (self.next + 1) % self.lanes.len();
+                Some(self.next)
+            }
+            Spread::Slots(_) | Spread::Hash => (self.lanes.len() == 1).then_some(0),
+        };
+        if let Some(lane) = whole {
+            self.leave(lane, batch, exit);
+            return;
+        }
+        self.choose(&batch.hashes);
+        for lane in 0..self.lanes.len() {
+            let rows = self.starts[lane] as usize..self.starts[lane + 1] as usize;
+            if rows.is_empty() || lane == self.here {
+                continue;
+            }
+            let open = &mut self.lanes[lane].open;
+            let filled = open.get_or_insert_with(|| exit.spare.pop().unwrap_or_default());
+            filled.extend_rows(&batch, &self.order[rows]);
+            if exit.is_forwarded
+                || filled.columns.rows() * 2 > rows_max
+                || filled.columns.is_heavy()
+            {
+                let filled = open.take().expect("filled above");
+                self.leave(lane, filled, exit);
+            }
+        }
+        match self.here {
+            here if here < self.lanes.len() => {
+                let rows = self.starts[here] as usize..self.starts[here + 1] as usize;
+                if rows.is_empty() {
+                    batch.clear();
+                    exit.spare.push(batch);
+                    return;
+                }
+                let mut chosen = batch.chosen.take().unwrap_or_default();
+                chosen.clear();
+                chosen.extend_from_slice(&self.order[rows]);
+                batch.chosen = Some(chosen);
+                self.leave(here, batch, exit);
+            }
+            _ => {
+                batch.clear();
+                exit.spare.push(batch);
+            }
+        }
+    }
+
+    /// Orders the rows by lane, without a branch on the lane: half of them would be guessed wrong.
+    fn choose(&mut self, hashes: &[u64]) {
+        let lanes = self.lanes.len();
+        self.starts.clear();
+        self.starts.resize(lanes + 2, 0);
+        self.order.clear();
+        self.order.resize(hashes.len(), 0);
+        match &self.spread {
+            Spread::Slots(table) => {
+                let mask = table.len() - 1;
+                let lane_of = |hash: u64| usize::from(table[(hash >> 32) as usize & mask]);
+                sort(hashes, lane_of, &mut self.starts, &mut self.order);
+            }
+            Spread::Hash | Spread::Only | Spread::Rotate => {
+                // The upper half of the hash, scaled to the number of lanes.
+                let lane_of = |hash: u64| (((hash >> 32) * lanes as u64) >> 32) as usize;
+                sort(hashes, lane_of, &mut self.starts, &mut self.order);
+            }
+        }
+    }
+
+    /// A batch leaves by a lane.
+    fn leave(&mut self, lane: usize, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
+        let rows = narrow(batch.len());
+        let to = &mut self.lanes[lane];
+        let weight = if to.is_near { 1 } else { narrow(batch.columns.bytes() / 1024 + 1) };
+        let was_over = to.out >= to.budget;
+        to.out = to.out.saturating_add(weight);
+        to.unconfirmed += u64::from(rows);
+        self.over += usize::from(!was_over && to.out >= to.budget);
+        let (lane, is_forwarded) = (to.lane, exit.is_forwarded);
+        exit.ready.push(Ready { route: exit.route, lane, batch, rows, weight, is_forwarded });
+    }
+
+    fn flush(&mut self, exit: &mut Exit<'_, E>) {
+        for lane in 0..self.lanes.len() {
+            if let Some(batch) = self.lanes[lane].open.take() {
+                self.leave(lane, batch, exit);
+            }
+        }
+    }
+}
+
+/// Counting sort: `starts[lane]..starts[lane + 1]` of `order` are then the rows of a lane, in order.
+#[inline(always)]
+fn sort(hashes: &[u64], lane_of: impl Fn(u64) -> usize, starts: &mut [u32], order: &mut [u32]) {
+    for &hash in hashes {
+        starts[lane_of(hash) + 2] += 1;
+    }
+    for lane in 2..starts.len() {
+        starts[lane] += starts[lane - 1];
+    }
+    for (row, &hash) in hashes.iter().enumerate() {
+        let end = &mut starts[lane_of(hash) + 1];
+        order[*end as usize] = narrow(row);
+        *end += 1;
+    }
+}
+
+impl<E: Event> AnyOutlet for Outlet<E> {
+    fn connect(&mut self, key: KeyFields) {
+        self.routes.push(Route {
+            key,
+            lanes: Vec::new(),
+            spread: Spread::Only,
+            here: usize::MAX,
+            next: 0,
+            over: 0,
+            order: Vec::new(),
+            starts: Vec::new(),
+        });
+    }
+
+    fn lead(
+        &mut self,
+        route: usize,
+        me: ContainerId,
+        lanes: Lanes,
+        budget: Budget,
+    ) -> Vec<(Lane, u64)> {
+        assert!(!lanes.lanes.is_empty(), "an edge leads somewhere in every view");
+        let edge = &mut self.routes[route];
+        let mut old = std::mem::take(&mut edge.lanes);
+        edge.spread = lanes.spread;
+        edge.here = usize::MAX;
+        for (place, lane) in lanes.lanes.into_iter().enumerate() {
+            let (is_here, is_near) = (lane.to == me, lane.to.node == me.node);
+            if is_here && edge.here == usize::MAX && matches!(edge.spread, Spread::Slots(_)) {
+                edge.here = place;
+            }
+            let known = old.iter().position(|old| old.lane == lane).map(|at| old.swap_remove(at));
+            let budget = if is_near { budget.batches } else { budget.kibibytes };
+            edge.lanes.push(OpenLane {
+                lane,
+                is_near,
+                open: None,
+                out: known.as_ref().map_or(0, |known| known.out),
+                budget,
+                unconfirmed: known.as_ref().map_or(0, |known| known.unconfirmed),
+            });
+            if let Some(waiting) = known.and_then(|known| known.open) {
+                // Its rows were chosen by the old view.
+                old.push(OpenLane { open: Some(waiting), ..OpenLane::closed(lane) });
+            }
+        }
+        edge.over = edge.lanes.iter().filter(|lane| lane.out >= lane.budget).count();
+        let mut left = Vec::new();
+        for lane in old {
+            if lane.unconfirmed > 0 {
+                left.push((lane.lane, lane.unconfirmed));
+            }
+            if let Some(mut batch) = lane.open {
+                batch.chosen = None;
+                self.send(route, batch, false);
+            }
+        }
+        left
+    }
+
+    fn flush(&mut self) {
+        if self.open.columns.rows() > 0 {
+            self.close();
+        }
+        for (place, route) in self.routes.iter_mut().enumerate() {
+            let (ready, spare) = (&mut self.ready, &mut self.spare);
+            route.flush(&mut Exit { route: place, is_forwarded: false, ready, spare });
+        }
+    }
+
+    fn ready(&mut self) -> &mut Vec<Ready> {
+        &mut self.ready
+    }
+
+    fn recycle(&mut self, batch: Box<dyn Any + Send>) {
+        let mut batch = batch.downcast::<Batch<E>>().expect("it went out of this outlet");
+        if self.spare.len() < SPARE_MAX {
+            batch.clear();
+            self.spare.push(batch);
+        }
+    }
+
+    fn credit(&mut self, route: usize, lane: Lane, rows: u64, weight: u32) {
+        let Some(route) = self.routes.get_mut(route) else { return };
+        // A lane that is gone with its view has no budget any more.
+        let Some(lane) = route.lanes.iter_mut().find(|known| known.lane == lane) else { return };
+        let was_over = lane.out >= lane.budget;
+        lane.out = lane.out.saturating_sub(weight);
+        lane.unconfirmed = lane.unconfirmed.saturating_sub(rows);
+        route.over -= usize::from(was_over && lane.out < lane.budget);
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.routes.iter().any(|route| route.over > 0)
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.columns.rows() > 0
+            || self.routes.iter().any(|route| route.lanes.iter().any(|lane| lane.open.is_some()))
+    }
+
+    fn encode(&self, batch: &dyn Any, out: &mut Vec<u8>) {
+        let batch = batch.downcast_ref::<Batch<E>>().expect("it went out of this outlet");
+        assert!(batch.chosen.is_none(), "rows are chosen in place for this container only");
+        batch.columns.encode(out);
+    }
+
+    fn repair(&mut self) {
+        self.open.columns.truncate(self.open.columns.rows());
+    }
+
+    fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]) {
+        let batch = batch.downcast_ref::<Batch<E>>().expect("both ends of an edge have one type");
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.columns.extend_rows(&batch.columns, rows);
+        self.send(route, copy, true);
+    }
+
+    fn emitted(&self) -> u64 {
+        self.sealed + self.open.columns.rows() as u64
+    }
+
+    fn oversized(&mut self) -> u64 {
+        std::mem::take(&mut self.oversized)
+    }
+}
+
+impl<E: Event> OpenLane<E> {
+    fn closed(lane: Lane) -> Self {
+        Self { lane, is_near: false, open: None, out: 0, budget: 0, unconfirmed: 0 }
+    }
+}

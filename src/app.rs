@@ -1,0 +1,70 @@
+//! An application: everything a program registers before it hands over control.
+//!
+//! Types are known to the compiler and files know names; an [`App`] is where each type gets the name
+//! that a topology file calls it by. It runs nothing itself: the commands do, with what is registered.
+
+use std::process::ExitCode;
+
+use pe::topology::{Catalog, Diagnostic, Plan, Topology};
+use pe::{Pe, Registry, Spout};
+
+use crate::cli;
+
+/// What an application consists of, and its `main`.
+#[derive(Debug)]
+pub struct App {
+    name: &'static str,
+    registry: Registry,
+}
+
+impl App {
+    /// An application with nothing but the spouts and sinks that every application has. The command
+    /// line shows the name.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, registry: Registry::new() }
+    }
+
+    /// Registers a type of PE under the name that topology files have for it. A name that is taken
+    /// means the new type from now on.
+    #[must_use]
+    pub fn pe<P: Pe>(mut self, name: &str) -> Self {
+        self.registry = self.registry.pe::<P>(name);
+        self
+    }
+
+    /// Registers a type of spout under the name that topology files have for it. A name that is taken
+    /// means the new type from now on.
+    #[must_use]
+    pub fn spout<S: Spout>(mut self, name: &str) -> Self {
+        self.registry = self.registry.spout::<S>(name);
+        self
+    }
+
+    /// Parses the command line and does what it says; give the result back from `main`.
+    ///
+    /// Ends the process itself when the command line is wrong or asks for help.
+    pub fn main(self) -> ExitCode {
+        cli::main(self)
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The names a topology may use as types.
+    pub fn catalog(&self) -> Catalog {
+        self.registry.catalog()
+    }
+
+    /// Reads a topology and holds it against what is registered; all that is wrong with it, in the
+    /// order of the text.
+    pub fn plan(&self, topology: &str) -> Result<Plan, Vec<Diagnostic>> {
+        Topology::parse(topology)?.plan(&self.catalog())
+    }
+
+    /// What was registered, for a runtime.
+    pub(crate) fn into_registry(self) -> Registry {
+        self.registry
+    }
+}

@@ -1,0 +1,33 @@
+//! What a node logs, and in which form.
+//!
+//! Logs are messages and go to standard error. The engine says what it did by `tracing`; only a
+//! program decides where that goes, so this is the one place with a subscriber.
+
+use std::io;
+
+use node::config::{LogConfig, LogFormat};
+use tracing_subscriber::EnvFilter;
+
+use super::failure::{Exit, Failure};
+use super::output;
+
+/// The variable that says what is logged for one run; it goes before the settings.
+const VARIABLE: &str = "RUST_LOG";
+
+/// Begins to log.
+pub(super) fn begin(config: &LogConfig) -> Result<(), Failure> {
+    let asked = std::env::var(VARIABLE).ok().filter(|filter| !filter.is_empty());
+    let (source, filter) = match &asked {
+        Some(filter) => (VARIABLE, filter),
+        None => ("log.level", &config.level),
+    };
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        Failure::new(Exit::Config, format!("{source} cannot be {filter:?}: {error}"))
+    })?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match config.format {
+        LogFormat::Text => lines.with_ansi(output::is_coloured()).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    }
+    .map_err(|error| Failure::new(Exit::Bug, format!("the log was begun twice: {error}")))
+}

@@ -1,0 +1,192 @@
+//! `starling status`: what a node knows, as tables for people or as its own JSON for scripts.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::client::{Client, HTTP_DEFAULT, Status, TopologyStatus};
+use super::columns::{Columns, grouped};
+use super::failure::{Exit, Failure};
+use super::output;
+
+const EXAMPLES: &str = "Examples:
+  starling status
+  starling status --http 127.0.0.1:7701
+  starling status --json | jq '.topologies[].phase'";
+
+/// Shows members, epoch, slots and topologies, as one node sees them
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StatusArgs {
+    /// Where the node answers
+    #[arg(long, value_name = "ADDR", default_value = HTTP_DEFAULT)]
+    http: String,
+    /// Prints the answer of the node as it is
+    #[arg(long)]
+    json: bool,
+}
+
+impl StatusArgs {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let client = Client::new(self.http);
+        if self.json {
+            let text = client.status_text()?;
+            // What is handed to a script as JSON is JSON.
+            serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|error| {
+                let address = client.address();
+                Failure::new(Exit::Failure, format!("{address} answers no JSON: {error}"))
+            })?;
+            output::data(text.trim_end());
+        } else {
+            output::data(render(&client.status()?).trim_end());
+        }
+        Ok(())
+    }
+}
+
+fn render(status: &Status) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "node {} (run {}) of cluster {}, version {}, up {}",
+        status.node,
+        status.run,
+        status.cluster,
+        status.version,
+        up(status.uptime_ms)
+    );
+    let _ = writeln!(
+        out,
+        "epoch {}, {} members, {} slots, coordinator {}\n",
+        status.epoch,
+        status.members.len(),
+        status.slots,
+        status.coordinator
+    );
+    append(&mut out, "", &members(status));
+    for topology in &status.topologies {
+        render_topology(topology, &mut out);
+    }
+    out
+}
+
+fn members(status: &Status) -> Columns {
+    let mut table =
+        Columns::new(&["NODE", "RUN", "CONTROL", "DATA", "HTTP", "CONTAINERS", "SLOTS", ""]);
+    for member in &status.members {
+        table.row([
+            member.node.clone(),
+            member.run.to_string(),
+            member.control.clone(),
+            member.data.clone(),
+            member.http.clone().unwrap_or_else(|| "-".into()),
+            member.containers.to_string(),
+            member.slots.to_string(),
+            if member.is_self { "this node".into() } else { String::new() },
+        ]);
+    }
+    table
+}
+
+fn render_topology(topology: &TopologyStatus, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "\ntopology {} ({}): {}; on this node {} applied, {} emitted, {} in doubt",
+        topology.name,
+        topology.hash,
+        topology.phase,
+        grouped(topology.applied),
+        grouped(topology.emitted),
+        grouped(topology.in_doubt)
+    );
+    for (reason, count) in &topology.dropped {
+        let _ = writeln!(out, "  dropped, {reason}: {}", grouped(*count));
+    }
+    let mut partitions = Columns::new(&["SPOUT", "PARTITION", "POSITION", "PLAYS", ""]);
+    for spout in &topology.spouts {
+        for partition in &spout.partitions {
+            partitions.row([
+                spout.name.clone(),
+                partition.partition.clone(),
+                grouped(partition.position),
+                grouped(partition.plays),
+                if partition.exhausted { "exhausted".into() } else { String::new() },
+            ]);
+        }
+    }
+    append(out, "  ", &partitions);
+    let mut pes = Columns::new(&["PE", "INSTANCES", "APPLIED", "EMITTED", "DEAD LETTERS"]);
+    for pe in &topology.pes {
+        pes.row([
+            pe.name.clone(),
+            grouped(pe.instances),
+            grouped(pe.applied),
+            grouped(pe.emitted),
+            grouped(pe.dead_letters),
+        ]);
+    }
+    append(out, "  ", &pes);
+}
+
+/// Appends a table, if there is anything in it.
+fn append(out: &mut String, indent: &str, table: &Columns) {
+    for line in table.lines().iter().filter(|_| !table.is_empty()) {
+        let _ = writeln!(out, "{indent}{line}");
+    }
+}
+
+/// A length of time as a person would say it.
+fn up(milliseconds: u64) -> String {
+    let seconds = Duration::from_millis(milliseconds).as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the contract.
+    const ANSWER: &str = r#"{
+        "node": "00000000000000aa", "run": 3, "cluster": "starling", "version": "0.1.0",
+        "uptime_ms": 7384000, "epoch": 4, "coordinator": "00000000000000aa", "slots": 1024,
+        "key_hash": "xxh3-64",
+        "members": [{"node": "00000000000000aa", "run": 1, "control": "127.0.0.1:4000",
+            "data": "127.0.0.1:4001", "http": null, "containers": 2, "slots": 342, "is_self": true}],
+        "topologies": [{"name": "top-words", "hash": "00000000000000bb", "phase": "running",
+            "spouts": [{"name": "lines", "emitted": 1, "partitions": [
+                {"partition": "speeches-01.txt", "position": 123, "plays": 4, "exhausted": false}]}],
+            "pes": [{"name": "count", "instances": 10, "applied": 1234567, "emitted": 5,
+                "dead_letters": 0}],
+            "applied": 100, "emitted": 100, "dropped": {"no-slot": 3}, "in_doubt": 0}]
+    }"#;
+
+    #[test]
+    fn a_status_reads_as_tables() {
+        let shown = render(&serde_json::from_str(ANSWER).unwrap());
+        for part in [
+            "up 2 h 3 min",
+            "epoch 4, 1 members, 1024 slots",
+            "00000000000000aa    1  127.0.0.1:4000  127.0.0.1:4001     -           2    342  this node",
+            "topology top-words (00000000000000bb): running",
+            "dropped, no-slot: 3",
+            "speeches-01.txt       123      4",
+            "count         10  1 234 567        5             0",
+        ] {
+            assert!(shown.contains(part), "{part} is not in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_answers_the_address_is_named() {
+        let args = StatusArgs { http: "127.0.0.1:1".into(), json: false };
+        let failure = args.run().unwrap_err();
+        assert!(failure.to_string().starts_with("no node answers at 127.0.0.1:1: "), "{failure}");
+    }
+}

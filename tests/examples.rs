@@ -1,0 +1,104 @@
+//! The examples, run to their end as processes and held against counts without an engine.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use support::Node;
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Place {
+    rank: u64,
+    word: String,
+    n: u64,
+}
+
+#[test]
+fn top_words_ranks_the_bundled_text() {
+    let folder = support::folder("top-words");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut program = support::example("top_words");
+    program.current_dir(root);
+    let topology = "examples/top_words/top-words.toml";
+    let node = Node::start(program, &folder, ["--bootstrap", "--topology", topology]);
+
+    let status = node.wait_until("ended");
+    let part = &status.topologies[0];
+    assert_eq!(part.spouts[0].partitions.len(), 12, "{part:?}");
+    assert!(part.spouts[0].partitions.iter().all(|file| file.exhausted), "{part:?}");
+    let mut found: Vec<Place> = node.client().table("top").unwrap();
+    found.sort_by_key(|place| place.rank);
+    assert_eq!(found, count_words(&root.join("corpus")));
+    assert!(node.stop().success());
+}
+
+/// The ten most frequent words of all text files of a folder.
+fn count_words(folder: &Path) -> Vec<Place> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            let text = fs::read_to_string(path).unwrap().to_ascii_lowercase();
+            for run in text.split(|c: char| !(c.is_alphanumeric() || c == '\'')) {
+                *counts.entry(run.trim_matches('\'').to_owned()).or_default() += 1;
+            }
+        }
+    }
+    counts.remove("");
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    (1..=10).zip(counts).map(|(rank, (word, n))| Place { rank, word, n }).collect()
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Rate {
+    ad: u32,
+    impressions: u64,
+    clicks: u64,
+    rate: f64,
+}
+
+#[test]
+fn click_through_joins_impressions_and_clicks_by_ad() {
+    let folder = support::folder("click-through");
+    let log = folder.join("clicks.log");
+    let generated = support::example("click_through").arg("generate").arg(&log).status().unwrap();
+    assert!(generated.success());
+    let mut program = support::example("click_through");
+    program.current_dir(&folder);
+    let topology = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/click-through.toml");
+    let arguments = ["--bootstrap".as_ref(), "--topology".as_ref(), topology.as_os_str()];
+    let node = Node::start(program, &folder.join("node"), arguments);
+
+    node.wait_until("ended");
+    let mut found: Vec<Rate> = node.client().table("rates").unwrap();
+    found.sort_by_key(|rate| rate.ad);
+    assert_eq!(found, count_clicks(&fs::read_to_string(log).unwrap()));
+    assert!(node.stop().success());
+}
+
+/// The click-through rates of a log, by ad.
+#[expect(clippy::cast_precision_loss, reason = "the counts are small")]
+fn count_clicks(log: &str) -> Vec<Rate> {
+    let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for line in log.lines() {
+        if let Some((_, ad)) = line.split_once(" impression ad=") {
+            counts.entry(ad.parse().unwrap()).or_default().0 += 1;
+        } else if let Some((_, ad)) = line.split_once(" click ad=") {
+            counts.entry(ad.parse().unwrap()).or_default().1 += 1;
+        }
+    }
+    assert!(counts.len() > 40, "a log with too few ads proves little");
+    let rate = |(ad, (impressions, clicks)): (u32, (u64, u64))| Rate {
+        ad,
+        impressions,
+        clicks,
+        rate: clicks as f64 / impressions as f64,
+    };
+    counts.into_iter().map(rate).collect()
+}
