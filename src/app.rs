@@ -5,8 +5,9 @@
 
 use std::process::ExitCode;
 
+use node::runtime::Program;
 use pe::topology::{Catalog, Diagnostic, Plan, Topology};
-use pe::{Pe, Registry, Spout};
+use pe::{Pe, Spout};
 
 use crate::cli;
 
@@ -14,21 +15,21 @@ use crate::cli;
 #[derive(Debug)]
 pub struct App {
     name: &'static str,
-    registry: Registry,
+    program: Program,
 }
 
 impl App {
     /// An application with nothing but the spouts and sinks that every application has. The command
     /// line shows the name.
     pub fn new(name: &'static str) -> Self {
-        Self { name, registry: Registry::new() }
+        Self { name, program: Program::default() }
     }
 
     /// Registers a type of PE under the name that topology files have for it. A name that is taken
     /// means the new type from now on.
     #[must_use]
     pub fn pe<P: Pe>(mut self, name: &str) -> Self {
-        self.registry = self.registry.pe::<P>(name);
+        self.program.registry = self.program.registry.pe::<P>(name);
         self
     }
 
@@ -36,7 +37,7 @@ impl App {
     /// means the new type from now on.
     #[must_use]
     pub fn spout<S: Spout>(mut self, name: &str) -> Self {
-        self.registry = self.registry.spout::<S>(name);
+        self.program.registry = self.program.registry.spout::<S>(name);
         self
     }
 
@@ -54,7 +55,7 @@ impl App {
 
     /// The names a topology may use as types.
     pub fn catalog(&self) -> Catalog {
-        self.registry.catalog()
+        self.program.registry.catalog()
     }
 
     /// Reads a topology and holds it against what is registered; all that is wrong with it, in the
@@ -64,7 +65,7 @@ impl App {
     }
 
     /// What was registered, for a runtime.
-    pub(crate) fn into_registry(self) -> Registry {
-        self.registry
+    pub(crate) fn into_program(self) -> Program {
+        self.program
     }
 }

@@ -228,3 +228,43 @@ impl Entry {
         self.n < n || (self.n == n && *self.word > *word)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Words in an arbitrary order, the count of each growing one by one.
+    #[test]
+    fn the_best_are_those_of_a_sorted_list() {
+        for k in 0..6 {
+            let mut best = Best { k, entries: Vec::new(), is_changed: false };
+            let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+            for step in 0u64..500 {
+                let word = format!("w{}", step * step % 23);
+                let n = counts.entry(word.clone()).and_modify(|n| *n += 1).or_insert(1);
+                best.offer(&word, *n);
+                let mut sorted: Vec<(&String, u64)> = counts.iter().map(|(w, n)| (w, *n)).collect();
+                sorted.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+                sorted.truncate(k);
+                let kept: Vec<(&String, u64)> =
+                    best.entries.iter().map(|entry| (&entry.word, entry.n)).collect();
+                assert_eq!(kept, sorted, "k = {k}, step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_has_changed_only_if_something_in_it_did() {
+        let mut best = Best { k: 2, entries: Vec::new(), is_changed: false };
+        best.offer("b", 5);
+        best.offer("a", 5);
+        assert!(best.take_changed());
+        best.offer("c", 4);
+        best.offer("a", 5);
+        assert!(!best.take_changed());
+        best.offer("a", 6);
+        assert!(best.take_changed());
+    }
+}

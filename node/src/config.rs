@@ -59,6 +59,9 @@ pub struct NodeConfig {
     /// How many threads host instances. Too few leave cores idle, too many make them wait for one
     /// another.
     pub containers: usize,
+    /// Whether to leave when standard input is closed, so as not to outlive a parent process. Not a
+    /// setting: whoever starts the node sets it.
+    pub exit_with_stdin: bool,
     /// What must be equal on all nodes, and what it takes to start.
     pub cluster: ClusterConfig,
     /// What is said while it runs.
@@ -157,6 +160,7 @@ impl NodeConfig {
             data_dir: "starling-data".into(),
             http: loopback(7700),
             insecure: false,
+            exit_with_stdin: false,
             containers: cores.max(1),
             cluster: ClusterConfig {
                 name: "starling".into(),

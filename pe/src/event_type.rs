@@ -56,7 +56,7 @@ pub(crate) trait Batches: Sync {
     /// The rows that are meant.
     fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32>;
     /// Says which rows are meant.
-    fn choose(&self, batch: &mut (dyn Any + Send), rows: Vec<u32>);
+    fn choose(&self, batch: &mut (dyn Any + Send), rows: &[u32]);
     /// The events, for whoever takes any type.
     fn rows<'b>(&self, batch: &'b dyn Any) -> &'b dyn Rows;
     /// Empties a batch.
@@ -128,11 +128,11 @@ impl<E: Event> Batches for Typed<E> {
     fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32> {
         let batch = batch.downcast_ref::<Batch<E>>().expect("a batch is handled by its own table");
         let all = || (0..).take(batch.columns.rows()).collect();
-        batch.chosen.clone().unwrap_or_else(all)
+        batch.chosen().map_or_else(all, <[u32]>::to_vec)
     }
 
-    fn choose(&self, batch: &mut (dyn Any + Send), rows: Vec<u32>) {
-        of::<E>(batch).chosen = Some(rows);
+    fn choose(&self, batch: &mut (dyn Any + Send), rows: &[u32]) {
+        of::<E>(batch).choose(rows);
     }
 
     fn rows<'b>(&self, batch: &'b dyn Any) -> &'b dyn Rows {

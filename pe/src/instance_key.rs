@@ -70,8 +70,19 @@ impl<'a> KeyRef<'a> {
         (found == kind).then(|| u64::from_le_bytes(bytes.try_into().expect("numbers are 8 bytes")))
     }
 
-    /// The canonical bytes of a field: alone they are all of the key, among several they are framed.
+    /// The kind and bytes of a field; of one that may be absent, those of what is there.
     fn field(&self, field: usize) -> Option<(FieldKind, &'a [u8])> {
+        match self.framed(field)? {
+            (FieldKind::Optional(inner), bytes) => {
+                let bytes = bytes.strip_prefix(&[1])?;
+                Some((*inner, split(*inner, bytes)?.0))
+            }
+            plain => Some(plain),
+        }
+    }
+
+    /// The canonical bytes of a field: alone they are all of the key, among several they are framed.
+    fn framed(&self, field: usize) -> Option<(FieldKind, &'a [u8])> {
         let kind = *self.kinds.get(field)?;
         if self.kinds.len() == 1 {
             return Some((kind, self.bytes));
@@ -149,6 +160,7 @@ mod tests {
             (key.text(0), key.unsigned(3), key.boolean(4)),
             (Some("ab"), Some(7), Some(true))
         );
+        assert_eq!((key.signed(1), key.text(2)), (Some(-3), None), "absent fields are none");
         assert_eq!((key.text(1), key.signed(3), key.text(5)), (None, None, None));
         let cut = KeyRef::of_key(&bytes[..5], &kinds);
         assert_eq!((cut.text(0), cut.boolean(4)), (None, None));

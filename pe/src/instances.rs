@@ -78,15 +78,6 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
         &self.long
     }
 
-    /// Calls back for every instance, with the bytes of long keys.
-    pub(crate) fn each(
-        &mut self,
-        mut each: impl FnMut(&mut Instance<P, K, M>, &[Option<Box<[u8]>>]),
-    ) {
-        let Self { table, long, .. } = self;
-        table.iter_mut().for_each(|instance| each(instance, long));
-    }
-
     /// The keys of all instances that a condition holds for.
     pub(crate) fn keys(&self, is_wanted: impl Fn(K) -> bool) -> Vec<K> {
         self.table.iter().map(|instance| instance.key).filter(|&key| is_wanted(key)).collect()

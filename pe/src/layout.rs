@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use membership::{Epoch, NodeId, Run};
+use membership::{Epoch, NodeId};
 use routing::{BatchHeader, Budget, ContainerId, Lane, Lanes, Slot, SlotTable, Spread, place};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -31,8 +31,9 @@ pub enum Phase {
 pub struct Place {
     /// Its name.
     pub node: NodeId,
-    /// Which of its lives.
-    pub run: Run,
+    /// The view in which it became a member. A node that was taken off, or started again, is another
+    /// member: what was counted with the old one is over.
+    pub since: Epoch,
     /// How many containers it has.
     pub containers: u16,
 }
@@ -65,6 +66,8 @@ pub const CONTAINERS_MAX: usize = 1 << 15;
 
 impl Layout {
     /// Works a view out; `places` is ordered by node, and all owners in `table` are among them.
+    ///
+    /// `me` may be missing: a node that leaves, or was taken off, passes on what still comes to it.
     pub fn new(
         epoch: Epoch,
         me: NodeId,
@@ -115,7 +118,7 @@ impl Layout {
         let mut hash = Xxh3::new();
         for place in &self.places {
             hash.update(&place.node.0.to_le_bytes());
-            hash.update(&place.run.0.to_le_bytes());
+            hash.update(&place.since.0.to_le_bytes());
             hash.update(&place.containers.to_le_bytes());
         }
         for owner in self.table.owners() {
@@ -129,10 +132,25 @@ impl Layout {
         self.containers.len()
     }
 
-    /// The life of a node, if it is a member.
-    pub fn run(&self, node: NodeId) -> Option<Run> {
+    /// Since when a node is a member, if it is one.
+    pub fn since(&self, node: NodeId) -> Option<Epoch> {
         let at = self.places.binary_search_by_key(&node, |place| place.node).ok()?;
-        Some(self.places[at].run)
+        Some(self.places[at].since)
+    }
+
+    /// Whether a node is the same member as under a former layout, and so are we: only then do counts,
+    /// credits and what is on its way go on. Between containers of one node they always do.
+    pub(crate) fn keeps(&self, node: NodeId, before: &Self) -> bool {
+        let is_same =
+            |node| self.since(node).is_some_and(|since| before.since(node) == Some(since));
+        node == self.me || is_same(self.me) && is_same(node)
+    }
+
+    /// Whether what passed between a node and us under a view counts: both were the members then that
+    /// they are now. What does not count was given up as in doubt by whoever sent it.
+    pub(crate) fn counts(&self, node: NodeId, epoch: u64) -> bool {
+        let was_member = |node| self.since(node).is_some_and(|since| since.0 <= epoch);
+        node == self.me || was_member(self.me) && was_member(node)
     }
 
     /// Which container reads each of some partitions: evenly, like numbered instances, since by the

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use membership::NodeId;
 use routing::KeyFields;
 
-use crate::host::{AnyHost, Blueprint, SinkHost, SourceHost, TasksHost, keyed};
+use crate::host::{AnyHost, Blueprint, Panic, SinkHost, SourceHost, TasksHost, contain, keyed};
 use crate::topology::{
     Accepts, Catalog, InstancePlan, Param, Params, PeSchema, Plan, Prototype, SpoutSchema,
 };
@@ -20,6 +20,7 @@ use crate::{EventType, Inputs, OpenSink, Outputs, PartitionName, Pe, Spout, Spou
 #[derive(Default)]
 pub struct Registry {
     pes: BTreeMap<String, PeType>,
+    known: Vec<EventType>,
     spouts: BTreeMap<String, SpoutType>,
     sinks: BTreeMap<String, SinkType>,
 }
@@ -60,6 +61,10 @@ impl Registry {
     }
 
     /// Registers a PE type; the events come with it. A name that is taken now means the new type.
+    ///
+    /// # Panics
+    /// One of its event types has the name and fields of another type of this program. Topologies know
+    /// events by these, so nobody could tell the two apart.
     #[must_use]
     pub fn pe<P: Pe>(mut self, name: &str) -> Self {
         let make: fn(Blueprint, InstancePlan) -> Box<dyn AnyHost> =
@@ -70,15 +75,21 @@ impl Registry {
                 }
             };
         let (inputs, outputs, params) = (P::In::types(), P::Out::types(), P::PARAMS);
+        self.learn(&inputs);
+        self.learn(&outputs);
         self.pes.insert(name.to_owned(), PeType { inputs, outputs, params, make });
         self
     }
 
     /// Registers a spout type.
+    ///
+    /// # Panics
+    /// As [`Self::pe`].
     #[must_use]
     pub fn spout<S: Spout>(mut self, name: &str) -> Self {
         let make: fn(Blueprint) -> Box<dyn AnyHost> = |plan| Box::new(SourceHost::<S>::new(plan));
         let (outputs, params, partitions) = (S::Out::types(), S::PARAMS, S::partitions);
+        self.learn(&outputs);
         self.spouts.insert(name.to_owned(), SpoutType { outputs, params, partitions, make });
         self
     }
@@ -115,7 +126,7 @@ impl Registry {
     pub fn partitions(&self, spout: &Prototype) -> Result<Vec<PartitionName>, SpoutError> {
         let known = self.spouts.get(&spout.type_name);
         let known = known.ok_or_else(|| SpoutError::new(format!("no type {}", spout.type_name)))?;
-        (known.partitions)(&spout.params)
+        contain(|| (known.partitions)(&spout.params)).unwrap_or_else(Panic::refuse)
     }
 
     /// The event types of all streams of a plan that was made with [`Self::catalog`].
@@ -131,6 +142,21 @@ impl Registry {
             .into_iter()
             .map(|event| event.expect("a plan has no stream without producer"))
             .collect()
+    }
+
+    fn learn(&mut self, events: &[EventType]) {
+        for &event in events {
+            let twin = self.known.iter().find(|known| known.schema == event.schema);
+            let is_one = twin.is_none_or(|twin| *twin == event);
+            assert!(
+                is_one,
+                "two event types are called `{}` and have the same fields",
+                event.schema.name
+            );
+            if twin.is_none() {
+                self.known.push(event);
+            }
+        }
     }
 
     fn outputs(&self, prototype: &Prototype) -> &[EventType] {

@@ -33,6 +33,8 @@ pub struct RunReport {
     pub dropped: BTreeMap<String, u64>,
     /// Events given to a node that went before it had confirmed them.
     pub in_doubt: u64,
+    /// Events on their way from here, or handled without our having heard of it.
+    pub unconfirmed: u64,
     /// How many stages of instances have been removed.
     pub stages_removed: u32,
 }
@@ -85,5 +87,6 @@ impl RunReport {
             *self.dropped.entry(reason.clone()).or_default() += count;
         }
         self.in_doubt += other.in_doubt;
+        self.unconfirmed += other.unconfirmed;
     }
 }

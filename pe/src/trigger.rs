@@ -49,9 +49,9 @@ pub(crate) struct Beating {
 }
 
 impl Beating {
-    /// Back to the start, after it fired.
+    /// Back to the start, after it fired; the time stays, so that it is armed once for one time.
     pub(crate) fn reset(&mut self) {
-        *self = Self::default();
+        self.events = 0;
     }
 }
 
@@ -66,7 +66,7 @@ impl Pulse for Beating {
             return Beat::Fire;
         }
         match trigger.after {
-            Some(after) if self.events == 1 => {
+            Some(after) if self.events == 1 && self.due != now + after => {
                 self.due = now + after;
                 Beat::Armed(self.due)
             }

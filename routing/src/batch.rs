@@ -41,13 +41,22 @@ pub struct Batch<E: Event> {
     pub hashes: Vec<u64>,
     /// The packed key of each row, unless the key is one number: then the column itself is the keys.
     pub keys: Vec<Packed>,
-    /// The rows meant, if not all: what stays in the container is chosen in place and not copied.
-    pub chosen: Option<Vec<u32>>,
+    /// The rows meant, if `is_chosen`; else all are, and this is only memory.
+    chosen: Vec<u32>,
+    is_chosen: bool,
+    scratch: Vec<u8>,
 }
 
 impl<E: Event> Default for Batch<E> {
     fn default() -> Self {
-        Self { columns: E::Columns::default(), hashes: Vec::new(), keys: Vec::new(), chosen: None }
+        Self {
+            columns: E::Columns::default(),
+            hashes: Vec::new(),
+            keys: Vec::new(),
+            chosen: Vec::new(),
+            is_chosen: false,
+            scratch: Vec::new(),
+        }
     }
 }
 
@@ -62,12 +71,12 @@ impl<E: Event> Batch<E> {
                 self.hashes.extend(numbers.iter().map(|&number| number.hash()));
                 return;
             }
-            column.pack(&mut self.keys);
+            column.pack(&mut self.keys, &mut self.scratch);
         } else {
-            let mut bytes = Vec::new();
-            self.keys.extend((0..self.columns.rows()).map(|row| {
-                key.write(&self.columns, row, &mut bytes);
-                Packed::new(&bytes, narrow(row))
+            let Self { columns, keys, scratch, .. } = self;
+            keys.extend((0..columns.rows()).map(|row| {
+                key.write(columns, row, scratch);
+                Packed::new(scratch, narrow(row))
             }));
         }
         self.hashes.extend(self.keys.iter().map(|key| key.hash()));
@@ -93,12 +102,24 @@ impl<E: Event> Batch<E> {
         self.columns.clear();
         self.hashes.clear();
         self.keys.clear();
-        self.chosen = None;
+        self.is_chosen = false;
+    }
+
+    /// Says which rows are meant: what stays in the container is chosen in place and not copied.
+    pub fn choose(&mut self, rows: &[u32]) {
+        self.chosen.clear();
+        self.chosen.extend_from_slice(rows);
+        self.is_chosen = true;
+    }
+
+    /// The rows that are meant, if not all are.
+    pub fn chosen(&self) -> Option<&[u32]> {
+        self.is_chosen.then_some(&self.chosen)
     }
 
     /// How many events are meant.
     pub fn len(&self) -> usize {
-        self.chosen.as_ref().map_or_else(|| self.columns.rows(), Vec::len)
+        if self.is_chosen { self.chosen.len() } else { self.columns.rows() }
     }
 
     /// Whether no event is meant.
@@ -110,10 +131,7 @@ impl<E: Event> Batch<E> {
     #[inline(always)]
     pub fn group(&self, from: usize, size: usize) -> Group<'_> {
         let end = self.len().min(from.saturating_add(size));
-        match &self.chosen {
-            Some(rows) => Group::Chosen(&rows[from..end]),
-            None => Group::Run(from..end),
-        }
+        if self.is_chosen { Group::Chosen(&self.chosen[from..end]) } else { Group::Run(from..end) }
     }
 }
 

@@ -14,6 +14,69 @@ use crate::{Column, DecodeError, Schema};
 /// borrows) and `NameColumns`. It takes structs with named fields of integers up to 64 bits, `f32`,
 /// `f64`, `bool`, `String`, `Vec<u8>`, `Option` of these, and any other serde type under
 /// `#[event(encoded)]`.
+///
+/// ```
+/// # use routing as starling;
+/// use pe_derive::Event;
+/// use routing::{Encoded, Event as _};
+///
+/// #[derive(Event)]
+/// struct Reading {
+///     sensor: String,
+///     celsius: Option<f64>,
+///     #[event(encoded)]
+///     tags: Vec<String>,
+/// }
+///
+/// let tags = vec!["cellar".to_owned()];
+/// let reading = ReadingRef { sensor: "a", celsius: None, tags: Encoded::Value(&tags) };
+/// assert_eq!(reading.sensor, "a");
+/// assert_eq!(Reading::SCHEMA.field("celsius"), Some(1));
+/// ```
+///
+/// An enum would be several events, and a stream carries one:
+///
+/// ```compile_fail
+/// # use routing as starling;
+/// #[derive(pe_derive::Event)]
+/// enum Either { Word, Line }
+/// ```
+///
+/// Fields have names, since config uses them as keys, and there is at least one:
+///
+/// ```compile_fail
+/// # use routing as starling;
+/// #[derive(pe_derive::Event)]
+/// struct Word(String);
+/// ```
+///
+/// ```compile_fail
+/// # use routing as starling;
+/// #[derive(pe_derive::Event)]
+/// struct Tick {}
+/// ```
+///
+/// The owned type is declared; the derive makes the borrowed one:
+///
+/// ```compile_fail
+/// # use routing as starling;
+/// #[derive(pe_derive::Event)]
+/// struct Word { text: &'static str }
+/// ```
+///
+/// ```compile_fail
+/// # use routing as starling;
+/// #[derive(pe_derive::Event)]
+/// struct Word<'a> { text: std::borrow::Cow<'a, str> }
+/// ```
+///
+/// Any other serde type says that it travels encoded:
+///
+/// ```compile_fail
+/// # use routing as starling;
+/// #[derive(pe_derive::Event)]
+/// struct Tags { tags: Vec<String> }
+/// ```
 pub trait Event: Sized + Send + 'static {
     /// The event with its fields borrowed.
     type Ref<'a>: EventRef<'a, Event = Self>;

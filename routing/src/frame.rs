@@ -101,6 +101,8 @@ pub struct BatchHeader {
     pub rows: u32,
     /// What it takes from the budget of its lane.
     pub weight: u32,
+    /// The number of the view by which it was routed.
+    pub epoch: u64,
     /// The digest of the layout by which it was routed.
     pub layout: u64,
     /// Whether a node passed it on already.
@@ -111,7 +113,7 @@ impl BatchHeader {
     /// The task of a batch for a prototype without numbered instances.
     pub const NO_TASK: u32 = u32::MAX;
     /// Bytes of a header on the wire, the length of the body included.
-    const LEN: usize = 29 + 4;
+    const LEN: usize = 37 + 4;
 
     fn write(self, out: &mut Vec<u8>) {
         for small in [self.topology, self.edge, self.from, self.to] {
@@ -120,6 +122,7 @@ impl BatchHeader {
         for number in [self.task, self.rows, self.weight] {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        out.extend_from_slice(&self.epoch.to_le_bytes());
         out.extend_from_slice(&self.layout.to_le_bytes());
         out.push(u8::from(self.is_forwarded));
     }
@@ -130,10 +133,11 @@ impl BatchHeader {
         let (topology, edge, from, to) = (small(), small(), small(), small());
         let mut number = || u32::from_le_bytes(reader.bytes());
         let (task, rows, weight) = (number(), number(), number());
+        let epoch = u64::from_le_bytes(reader.bytes());
         let layout = u64::from_le_bytes(reader.bytes());
         let is_forwarded = reader.bytes::<1>() != [0];
         let len = u32::from_le_bytes(reader.bytes()) as usize;
-        (Self { topology, edge, from, to, task, rows, weight, layout, is_forwarded }, len)
+        (Self { topology, edge, from, to, task, rows, weight, epoch, layout, is_forwarded }, len)
     }
 }
 
@@ -151,12 +155,15 @@ impl Reader<'_> {
 #[derive(Debug, Default)]
 pub struct FrameBuilder {
     bytes: Vec<u8>,
+    /// Bytes of the frame before: the next is likely to need as many.
+    before: usize,
 }
 
 impl FrameBuilder {
     /// Adds a batch; `body` appends its columns.
     pub fn push(&mut self, header: BatchHeader, body: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.is_empty() {
+            self.bytes.reserve(self.before);
             self.bytes.resize(FrameHeader::LEN, 0);
         }
         header.write(&mut self.bytes);
@@ -179,6 +186,7 @@ impl FrameBuilder {
 
     /// Closes the frame and takes it out; the number and the checksum are added by [`seal`].
     pub fn take(&mut self) -> Vec<u8> {
+        self.before = self.bytes.len();
         std::mem::take(&mut self.bytes)
     }
 }
@@ -240,7 +248,8 @@ mod tests {
     fn frame() -> Vec<u8> {
         let mut builder = FrameBuilder::default();
         for edge in 0..3 {
-            let header = BatchHeader { edge, rows: 7, layout: 9, ..BatchHeader::default() };
+            let header =
+                BatchHeader { edge, rows: 7, epoch: 5, layout: 9, ..BatchHeader::default() };
             builder.push(header, |body| body.extend_from_slice(&[edge.to_le_bytes()[0]; 5]));
         }
         let mut frame = builder.take();
@@ -267,8 +276,8 @@ mod tests {
     #[test]
     fn the_bytes_are_pinned() {
         let bytes = frame();
-        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 1, 0, 0, 0, 114, 0, 0, 0]);
-        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 14363616219775987690);
+        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 1, 0, 0, 0, 138, 0, 0, 0]);
+        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 17279148253503463422);
     }
 
     #[test]
@@ -290,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_changed_or_cut_frame_is_refused(at in 0usize..142, bit in 0u8..8, cut in 0usize..142) {
+        fn a_changed_or_cut_frame_is_refused(at in 0usize..166, bit in 0u8..8, cut in 0usize..166) {
             let mut bytes = frame();
             prop_assert!(read(&bytes[..cut]).is_err());
             bytes[at] ^= 1 << bit;

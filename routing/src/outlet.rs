@@ -92,14 +92,10 @@ pub trait AnyOutlet {
     /// Adds an edge; its place is the number of those before. Its lanes are set by [`Self::lead`].
     fn connect(&mut self, key: KeyFields);
     /// Sets where an edge leads. What lanes of the old view hold is routed anew; what is on its way to
-    /// them and was not confirmed is returned by lane.
-    fn lead(
-        &mut self,
-        route: usize,
-        me: ContainerId,
-        lanes: Lanes,
-        budget: Budget,
-    ) -> Vec<(Lane, u64)>;
+    /// them is still confirmed by them.
+    fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget);
+    /// Gives up what is on its way along an edge to nodes that are gone; returns how many events.
+    fn abandon(&mut self, route: usize, is_gone: &dyn Fn(NodeId) -> bool) -> u64;
     /// Seals what is open and moves everything out.
     fn flush(&mut self);
     /// What is ready to go, in order.
@@ -120,6 +116,8 @@ pub trait AnyOutlet {
     fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]);
     /// How many events were emitted here.
     fn emitted(&self) -> u64;
+    /// How many events are on their way, or handled without our having heard of it.
+    fn unconfirmed(&self) -> u64;
     /// How many events were refused since they were too large, since the last call.
     fn oversized(&mut self) -> u64;
 }
@@ -134,12 +132,15 @@ pub struct Outlet<E: Event> {
     /// Events of batches that were sealed.
     sealed: u64,
     oversized: u64,
+    scratch: Vec<u32>,
 }
 
 /// An edge, at the side of its producer.
 struct Route<E: Event> {
     key: KeyFields,
     lanes: Vec<OpenLane<E>>,
+    /// Lanes of former views that have yet to confirm what was sent to them.
+    past: Vec<OpenLane<E>>,
     spread: Spread,
     /// The lane of the container that we are in, if there is one.
     here: usize,
@@ -153,6 +154,8 @@ struct Route<E: Event> {
 struct OpenLane<E: Event> {
     lane: Lane,
     is_near: bool,
+    /// Whether the present view does without it.
+    is_past: bool,
     open: Option<Box<Batch<E>>>,
     /// Weight on its way, and how much may be.
     out: u32,
@@ -170,6 +173,16 @@ pub const ROWS_MAX: usize = 1024;
 /// The most bytes of one event; it must fit a frame with its company.
 pub const EVENT_MAX: usize = 4 << 20;
 
+/// The most fields of an event; the derive refuses more.
+pub const FIELDS_MAX: usize = 64;
+
+// A batch that leaves: what a lane held (half a batch, no column heavy), what joins it (a batch whose
+// columns were not heavy before its last event), and that event. The rest of the frame is other batches.
+const _: () = assert!(
+    FIELDS_MAX * (2 * crate::HEAVY + 8 * (ROWS_MAX + ROWS_MAX / 2)) + EVENT_MAX
+        <= crate::FRAME_MAX - (1 << 20)
+);
+
 impl<E: Event> Default for Outlet<E> {
     fn default() -> Self {
         Self {
@@ -180,6 +193,7 @@ impl<E: Event> Default for Outlet<E> {
             spare: Vec::new(),
             sealed: 0,
             oversized: 0,
+            scratch: Vec::new(),
         }
     }
 }
@@ -206,10 +220,17 @@ impl<E: Event> Outlet<E> {
 
     #[inline(never)]
     fn close(&mut self) {
-        if self.open.columns.bytes() > EVENT_MAX + crate::HEAVY * E::SCHEMA.fields.len() {
-            // Before the last event the batch was not heavy, so the excess is that event's.
-            self.open.columns.truncate(self.open.columns.rows() - 1);
-            self.oversized += 1;
+        if self.open.columns.bytes() > EVENT_MAX {
+            // Before the last event the batch was not heavy, so only that one can be too large.
+            let last = self.open.columns.rows() - 1;
+            let mut alone = self.spare.pop().unwrap_or_default();
+            alone.columns.extend_rows(&self.open.columns, &[narrow(last)]);
+            if alone.columns.bytes() > EVENT_MAX {
+                self.open.columns.truncate(last);
+                self.oversized += 1;
+            }
+            alone.clear();
+            self.spare.push(alone);
         }
         if self.open.columns.rows() > 0 {
             self.seal();
@@ -224,10 +245,13 @@ impl<E: Event> Outlet<E> {
             self.spare.push(batch);
             return;
         };
+        self.scratch.clear();
+        if last > 0 {
+            self.scratch.extend(0..narrow(batch.columns.rows()));
+        }
         for route in 0..last {
             let mut copy = self.spare.pop().unwrap_or_default();
-            let all: Vec<u32> = (0..narrow(batch.columns.rows())).collect();
-            copy.columns.extend_rows(&batch.columns, &all);
+            copy.columns.extend_rows(&batch.columns, &self.scratch);
             self.send(route, copy, false);
         }
         self.send(last, batch, false);
@@ -270,15 +294,17 @@ impl<E: Event> Route<E> {
             if rows.is_empty() || lane == self.here {
                 continue;
             }
-            let open = &mut self.lanes[lane].open;
-            let filled = open.get_or_insert_with(|| exit.spare.pop().unwrap_or_default());
+            // What is passed on goes alone: its company would pass as passed on, too.
+            let waiting = if exit.is_forwarded { None } else { self.lanes[lane].open.take() };
+            let mut filled = waiting.unwrap_or_else(|| exit.spare.pop().unwrap_or_default());
             filled.extend_rows(&batch, &self.order[rows]);
             if exit.is_forwarded
                 || filled.columns.rows() * 2 > rows_max
                 || filled.columns.is_heavy()
             {
-                let filled = open.take().expect("filled above");
                 self.leave(lane, filled, exit);
+            } else {
+                self.lanes[lane].open = Some(filled);
             }
         }
         match self.here {
@@ -289,10 +315,7 @@ impl<E: Event> Route<E> {
                     exit.spare.push(batch);
                     return;
                 }
-                let mut chosen = batch.chosen.take().unwrap_or_default();
-                chosen.clear();
-                chosen.extend_from_slice(&self.order[rows]);
-                batch.chosen = Some(chosen);
+                batch.choose(&self.order[rows]);
                 self.leave(here, batch, exit);
             }
             _ => {
@@ -336,6 +359,10 @@ impl<E: Event> Route<E> {
         exit.ready.push(Ready { route: exit.route, lane, batch, rows, weight, is_forwarded });
     }
 
+    fn count_over(&mut self) {
+        self.over = self.lanes.iter().filter(|lane| lane.out >= lane.budget).count();
+    }
+
     fn flush(&mut self, exit: &mut Exit<'_, E>) {
         for lane in 0..self.lanes.len() {
             if let Some(batch) = self.lanes[lane].open.take() {
@@ -366,6 +393,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         self.routes.push(Route {
             key,
             lanes: Vec::new(),
+            past: Vec::new(),
             spread: Spread::Only,
             here: usize::MAX,
             next: 0,
@@ -375,50 +403,47 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         });
     }
 
-    fn lead(
-        &mut self,
-        route: usize,
-        me: ContainerId,
-        lanes: Lanes,
-        budget: Budget,
-    ) -> Vec<(Lane, u64)> {
+    fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget) {
         assert!(!lanes.lanes.is_empty(), "an edge leads somewhere in every view");
         let edge = &mut self.routes[route];
-        let mut old = std::mem::take(&mut edge.lanes);
+        let mut past: Vec<_> = edge.lanes.drain(..).chain(edge.past.drain(..)).collect();
         edge.spread = lanes.spread;
         edge.here = usize::MAX;
+        // The rows that wait were chosen by the old view.
+        let waiting: Vec<_> = past.iter_mut().filter_map(|lane| lane.open.take()).collect();
         for (place, lane) in lanes.lanes.into_iter().enumerate() {
-            let (is_here, is_near) = (lane.to == me, lane.to.node == me.node);
-            if is_here && edge.here == usize::MAX && matches!(edge.spread, Spread::Slots(_)) {
+            if lane.to == me && edge.here == usize::MAX && matches!(edge.spread, Spread::Slots(_)) {
                 edge.here = place;
             }
-            let known = old.iter().position(|old| old.lane == lane).map(|at| old.swap_remove(at));
-            let budget = if is_near { budget.batches } else { budget.kibibytes };
-            edge.lanes.push(OpenLane {
-                lane,
-                is_near,
-                open: None,
-                out: known.as_ref().map_or(0, |known| known.out),
-                budget,
-                unconfirmed: known.as_ref().map_or(0, |known| known.unconfirmed),
-            });
-            if let Some(waiting) = known.and_then(|known| known.open) {
-                // Its rows were chosen by the old view.
-                old.push(OpenLane { open: Some(waiting), ..OpenLane::closed(lane) });
+            let known = past.iter().position(|past| past.lane == lane);
+            let known = known.map(|at| past.swap_remove(at));
+            let mut lane = known.unwrap_or_else(|| OpenLane::new(lane));
+            lane.is_past = false;
+            lane.is_near = lane.lane.to.node == me.node;
+            lane.budget = if lane.is_near { budget.batches } else { budget.kibibytes };
+            edge.lanes.push(lane);
+        }
+        past.retain(|lane| lane.unconfirmed > 0);
+        past.iter_mut().for_each(|lane| lane.is_past = true);
+        edge.past = past;
+        edge.count_over();
+        for batch in waiting {
+            self.send(route, batch, false);
+        }
+    }
+
+    fn abandon(&mut self, route: usize, is_gone: &dyn Fn(NodeId) -> bool) -> u64 {
+        let edge = &mut self.routes[route];
+        let mut rows = 0;
+        for lane in edge.lanes.iter_mut().chain(&mut edge.past) {
+            if is_gone(lane.lane.to.node) {
+                lane.out = 0;
+                rows += std::mem::take(&mut lane.unconfirmed);
             }
         }
-        edge.over = edge.lanes.iter().filter(|lane| lane.out >= lane.budget).count();
-        let mut left = Vec::new();
-        for lane in old {
-            if lane.unconfirmed > 0 {
-                left.push((lane.lane, lane.unconfirmed));
-            }
-            if let Some(mut batch) = lane.open {
-                batch.chosen = None;
-                self.send(route, batch, false);
-            }
-        }
-        left
+        edge.past.retain(|lane| lane.unconfirmed > 0);
+        edge.count_over();
+        rows
     }
 
     fn flush(&mut self) {
@@ -445,12 +470,16 @@ impl<E: Event> AnyOutlet for Outlet<E> {
 
     fn credit(&mut self, route: usize, lane: Lane, rows: u64, weight: u32) {
         let Some(route) = self.routes.get_mut(route) else { return };
-        // A lane that is gone with its view has no budget any more.
-        let Some(lane) = route.lanes.iter_mut().find(|known| known.lane == lane) else { return };
+        let mut all = route.lanes.iter_mut().chain(&mut route.past);
+        let Some(lane) = all.find(|known| known.lane == lane) else { return };
         let was_over = lane.out >= lane.budget;
         lane.out = lane.out.saturating_sub(weight);
         lane.unconfirmed = lane.unconfirmed.saturating_sub(rows);
-        route.over -= usize::from(was_over && lane.out < lane.budget);
+        if lane.is_past {
+            route.past.retain(|lane| lane.unconfirmed > 0);
+        } else {
+            route.over -= usize::from(was_over && lane.out < lane.budget);
+        }
     }
 
     fn is_over_budget(&self) -> bool {
@@ -464,7 +493,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
 
     fn encode(&self, batch: &dyn Any, out: &mut Vec<u8>) {
         let batch = batch.downcast_ref::<Batch<E>>().expect("it went out of this outlet");
-        assert!(batch.chosen.is_none(), "rows are chosen in place for this container only");
+        assert!(batch.chosen().is_none(), "rows are chosen in place for this container only");
         batch.columns.encode(out);
     }
 
@@ -483,13 +512,21 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         self.sealed + self.open.columns.rows() as u64
     }
 
+    fn unconfirmed(&self) -> u64 {
+        let lanes = self.routes.iter().flat_map(|route| route.lanes.iter().chain(&route.past));
+        lanes.map(|lane| lane.unconfirmed).sum()
+    }
+
     fn oversized(&mut self) -> u64 {
         std::mem::take(&mut self.oversized)
     }
 }
 
 impl<E: Event> OpenLane<E> {
-    fn closed(lane: Lane) -> Self {
-        Self { lane, is_near: false, open: None, out: 0, budget: 0, unconfirmed: 0 }
+    fn new(lane: Lane) -> Self {
+        Self { lane, is_near: false, is_past: false, open: None, out: 0, budget: 0, unconfirmed: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,8 @@ impl Client {
 
     /// What the node says of itself, as it says it.
     pub fn status_text(&self) -> Result<String, Failure> {
-        self.get("/api/v1/status")
+        let path = "/api/v1/status";
+        self.get(path)?.ok_or_else(|| self.answers("not found", path))
     }
 
     /// What the node says of itself.
@@ -51,24 +52,34 @@ impl Client {
         struct Table<R> {
             rows: Vec<R>,
         }
-        let table: Table<R> = self.parse(&self.get(&format!("/api/v1/tables/{name}"))?)?;
-        Ok(table.rows)
+        match self.get(&format!("/api/v1/tables/{name}"))? {
+            Some(text) => Ok(self.parse::<Table<R>>(&text)?.rows),
+            None => Ok(Vec::new()),
+        }
     }
 
-    fn get(&self, path: &str) -> Result<String, Failure> {
+    /// The body of an answer; `None` if there is nothing at this path.
+    fn get(&self, path: &str) -> Result<Option<String>, Failure> {
         let address = &self.address;
         let answer = self.agent.get(format!("http://{address}{path}")).call();
-        answer.and_then(|mut answer| answer.body_mut().read_to_string()).map_err(|error| {
-            let message = if let ureq::Error::StatusCode(code) = error {
-                format!("{address} answers {code} to {path}: is it a node of this version?")
-            } else {
-                format!(
+        match answer.and_then(|mut answer| answer.body_mut().read_to_string()) {
+            Ok(text) => Ok(Some(text)),
+            Err(ureq::Error::StatusCode(404)) => Ok(None),
+            Err(ureq::Error::StatusCode(code)) => Err(self.answers(&code.to_string(), path)),
+            Err(error) => {
+                let message = format!(
                     "no node answers at {address}: {error}\n\
                      (a node answers where its --http says; see addresses.json in its data directory)"
-                )
-            };
-            Failure::new(Exit::Failure, message)
-        })
+                );
+                Err(Failure::new(Exit::Failure, message))
+            }
+        }
+    }
+
+    fn answers(&self, what: &str, path: &str) -> Failure {
+        let address = &self.address;
+        let message = format!("{address} answers {what} to {path}: is it a node of this version?");
+        Failure::new(Exit::Failure, message)
     }
 
     fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T, Failure> {
@@ -90,7 +101,7 @@ pub struct Status {
     pub version: String,
     pub uptime_ms: u64,
     pub epoch: u64,
-    pub coordinator: String,
+    pub coordinator: Option<String>,
     pub slots: u32,
     pub members: Vec<Member>,
     pub topologies: Vec<TopologyStatus>,
@@ -132,6 +143,7 @@ pub struct SpoutStatus {
     pub name: String,
     pub partitions: Vec<PartitionStatus>,
     pub emitted: u64,
+    pub is_held_back: bool,
 }
 
 /// A partition of a spout.
@@ -153,4 +165,5 @@ pub struct PeStatus {
     pub applied: u64,
     pub emitted: u64,
     pub dead_letters: u64,
+    pub is_held_back: bool,
 }

@@ -84,7 +84,7 @@ impl NodeArgs {
         let config = config?;
         let plans: Vec<Plan> = plans.into_iter().collect::<Result<_, _>>()?;
         log::begin(&config.log)?;
-        node::runtime::run(config, app.into_registry(), plans)
+        node::runtime::run(config, app.into_program(), plans)
             .map(drop)
             .map_err(|error| Failure::with_code(error.exit_code(), error.to_string()))
     }

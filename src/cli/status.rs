@@ -62,7 +62,7 @@ fn render(status: &Status) -> String {
         status.epoch,
         status.members.len(),
         status.slots,
-        status.coordinator
+        status.coordinator.as_deref().unwrap_or("unknown")
     );
     append(&mut out, "", &members(status));
     for topology in &status.topologies {
@@ -83,7 +83,7 @@ fn members(status: &Status) -> Columns {
             member.http.clone().unwrap_or_else(|| "-".into()),
             member.containers.to_string(),
             member.slots.to_string(),
-            if member.is_self { "this node".into() } else { String::new() },
+            note(&[(member.is_self, "this node")]),
         ]);
     }
     table
@@ -111,12 +111,12 @@ fn render_topology(topology: &TopologyStatus, out: &mut String) {
                 partition.partition.clone(),
                 grouped(partition.position),
                 grouped(partition.plays),
-                if partition.exhausted { "exhausted".into() } else { String::new() },
+                note(&[(partition.exhausted, "exhausted"), (spout.is_held_back, "held back")]),
             ]);
         }
     }
     append(out, "  ", &partitions);
-    let mut pes = Columns::new(&["PE", "INSTANCES", "APPLIED", "EMITTED", "DEAD LETTERS"]);
+    let mut pes = Columns::new(&["PE", "INSTANCES", "APPLIED", "EMITTED", "DEAD LETTERS", ""]);
     for pe in &topology.pes {
         pes.row([
             pe.name.clone(),
@@ -124,6 +124,7 @@ fn render_topology(topology: &TopologyStatus, out: &mut String) {
             grouped(pe.applied),
             grouped(pe.emitted),
             grouped(pe.dead_letters),
+            note(&[(pe.is_held_back, "held back")]),
         ]);
     }
     append(out, "  ", &pes);
@@ -134,6 +135,11 @@ fn append(out: &mut String, indent: &str, table: &Columns) {
     for line in table.lines().iter().filter(|_| !table.is_empty()) {
         let _ = writeln!(out, "{indent}{line}");
     }
+}
+
+/// The first of some remarks that applies.
+fn note(remarks: &[(bool, &str)]) -> String {
+    remarks.iter().find(|(applies, _)| *applies).map_or("", |(_, remark)| remark).to_owned()
 }
 
 /// A length of time as a person would say it.
@@ -155,15 +161,15 @@ mod tests {
     /// The example of the contract.
     const ANSWER: &str = r#"{
         "node": "00000000000000aa", "run": 3, "cluster": "starling", "version": "0.1.0",
-        "uptime_ms": 7384000, "epoch": 4, "coordinator": "00000000000000aa", "slots": 1024,
+        "uptime_ms": 7384000, "epoch": 4, "coordinator": null, "slots": 1024,
         "key_hash": "xxh3-64",
         "members": [{"node": "00000000000000aa", "run": 1, "control": "127.0.0.1:4000",
             "data": "127.0.0.1:4001", "http": null, "containers": 2, "slots": 342, "is_self": true}],
         "topologies": [{"name": "top-words", "hash": "00000000000000bb", "phase": "running",
-            "spouts": [{"name": "lines", "emitted": 1, "partitions": [
+            "spouts": [{"name": "lines", "emitted": 1, "is_held_back": true, "partitions": [
                 {"partition": "speeches-01.txt", "position": 123, "plays": 4, "exhausted": false}]}],
             "pes": [{"name": "count", "instances": 10, "applied": 1234567, "emitted": 5,
-                "dead_letters": 0}],
+                "dead_letters": 0, "is_held_back": false}],
             "applied": 100, "emitted": 100, "dropped": {"no-slot": 3}, "in_doubt": 0}]
     }"#;
 
@@ -176,7 +182,7 @@ mod tests {
             "00000000000000aa    1  127.0.0.1:4000  127.0.0.1:4001     -           2    342  this node",
             "topology top-words (00000000000000bb): running",
             "dropped, no-slot: 3",
-            "speeches-01.txt       123      4",
+            "speeches-01.txt       123      4  held back",
             "count         10  1 234 567        5             0",
         ] {
             assert!(shown.contains(part), "{part} is not in\n{shown}");

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -133,7 +134,8 @@ impl Node {
         if setting.keep {
             command.stdin(Stdio::null());
         } else {
-            command.arg("--exit-with-stdin").stdin(Stdio::piped());
+            // In a group of their own they do not hear Ctrl-C; the pipe that closes tells them, once.
+            command.arg("--exit-with-stdin").stdin(Stdio::piped()).process_group(0);
         }
         let log = File::create(folder.join("log")).map_err(cannot)?;
         let child = command.stdout(Stdio::null()).stderr(log).spawn().map_err(cannot)?;

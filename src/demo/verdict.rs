@@ -6,8 +6,11 @@ use starling::cli::{Columns, grouped};
 use super::plain::{self, Place};
 use super::progress::Snapshot;
 
-/// The least part of all events that a node applies, in hundredths.
-const SHARE_LEAST: u64 = 10;
+/// The least part of all events that a node has to apply, in thousandths: a tenth of them or, where
+/// there are so many nodes that a tenth is too much to ask, half of an even share.
+fn share_least(nodes: usize) -> u64 {
+    u64::try_from(500 / nodes.max(1)).unwrap_or(0).min(100)
+}
 
 /// The result of a demo.
 #[derive(Debug)]
@@ -63,11 +66,12 @@ impl Verdict {
         if self.top != self.plain {
             faults.push("the top ten differs from the plain count".to_owned());
         }
+        let least = share_least(self.shares.len());
         for share in &self.shares {
-            if share.applied * 100 < self.applied * SHARE_LEAST {
-                let (percent, node) = (self.percent(share), &share.node);
+            if share.applied * 1_000 < self.applied * least {
+                let (node, percent, least) = (&share.node, self.percent(share), percent(least));
                 faults.push(format!(
-                    "node {node} applied {percent} of all events, less than {SHARE_LEAST}%"
+                    "node {node} applied {percent} of all events, less than {least}"
                 ));
             }
         }
@@ -139,9 +143,13 @@ impl Verdict {
     }
 
     fn percent(&self, share: &Share) -> String {
-        let tenths = share.applied * 1_000 / self.applied.max(1);
-        format!("{}.{}%", tenths / 10, tenths % 10)
+        percent(share.applied * 1_000 / self.applied.max(1))
     }
+}
+
+/// Thousandths as people read them.
+fn percent(thousandths: u64) -> String {
+    format!("{}.{}%", thousandths / 10, thousandths % 10)
 }
 
 impl Share {
@@ -179,13 +187,21 @@ mod tests {
     }
 
     #[test]
+    fn of_many_nodes_less_is_asked() {
+        assert_eq!([1, 3, 5, 6, 10].map(share_least), [100, 100, 100, 83, 50]);
+    }
+
+    #[test]
     fn every_fault_is_named() {
         let mut verdict = verdict([99, 801, 100]);
         verdict.plain[0].n = 5;
         verdict.plays = 0;
         let faults = verdict.faults();
         assert_eq!(faults.len(), 3, "{faults:?}");
-        assert!(faults[2].contains("node-99 applied 9.9% of all events"), "{faults:?}");
+        assert!(
+            faults[2].contains("node-99 applied 9.9% of all events, less than 10.0%"),
+            "{faults:?}"
+        );
         assert_eq!(verdict.to_json()["ok"], false);
         assert!(verdict.lines().iter().any(|line| line.ends_with("DIFFERENT")));
     }

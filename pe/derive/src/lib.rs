@@ -23,6 +23,9 @@ pub fn derive_event(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
+/// As `routing::FIELDS_MAX`.
+const FIELDS_MAX: usize = 64;
+
 fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let columns = columns(input)?;
     let (vis, event) = (&input.vis, &input.ident);
@@ -144,6 +147,13 @@ fn columns(input: &DeriveInput) -> syn::Result<Vec<Column<'_>>> {
         let what = "an event has at least one field: a batch counts its rows by them";
         return Err(Error::new_spanned(&input.ident, what));
     }
+    if fields.named.len() > FIELDS_MAX {
+        let what = format!(
+            "an event has at most {FIELDS_MAX} fields: a batch must fit a frame; put some \
+                            of them into a struct and mark that #[event(encoded)]"
+        );
+        return Err(Error::new_spanned(&input.ident, what));
+    }
     if !input.generics.params.is_empty() {
         let what = "an event has no type parameters or lifetimes: a stream carries one type; \
                     write the owned type, the macro makes the borrowed one";
@@ -229,5 +239,108 @@ fn borrow(ty: &Type) -> syn::Result<(TokenStream, bool)> {
             Ok((quote!(::core::option::Option<#inner>), borrows))
         }
         _ => Err(unknown()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+    use syn::parse_quote;
+
+    use super::*;
+
+    /// Why a struct is refused, and what it is.
+    fn refused(input: &DeriveInput) -> (String, String) {
+        let error = expand(input).expect_err("it cannot be an event");
+        (error.to_string(), input.to_token_stream().to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_an_event_is_refused_with_what_to_write_instead() {
+        let many: Vec<_> = (0..65).map(|field| format_ident!("f{field}")).collect();
+        let cases: Vec<(DeriveInput, &str)> = vec![
+            (
+                parse_quote! { enum E { A, B } },
+                "an event is a struct: an enum would be several events; emit each to a stream of its own",
+            ),
+            (
+                parse_quote! { union U { a: u32, b: f32 } },
+                "an event is a struct: an enum would be several events; emit each to a stream of its own",
+            ),
+            (
+                parse_quote! { struct Pair(u64, u64); },
+                "the fields of an event have names: config uses them as keys",
+            ),
+            (
+                parse_quote! { struct Unit; },
+                "the fields of an event have names: config uses them as keys",
+            ),
+            (
+                parse_quote! { struct Empty {} },
+                "an event has at least one field: a batch counts its rows by them",
+            ),
+            (
+                parse_quote! { struct Many { #(#many: u64,)* } },
+                "an event has at most 64 fields: a batch must fit a frame; put some of them into a struct \
+                 and mark that #[event(encoded)]",
+            ),
+            (
+                parse_quote! { struct Generic<T> { value: T } },
+                "an event has no type parameters or lifetimes: a stream carries one type; write the owned \
+                 type, the macro makes the borrowed one",
+            ),
+            (
+                parse_quote! { struct Word<'a> { text: &'a str } },
+                "an event has no type parameters or lifetimes: a stream carries one type; write the owned \
+                 type, the macro makes the borrowed one",
+            ),
+            (
+                parse_quote! { struct Word { text: &'static str } },
+                "an event declares owned fields: write String for &str, Vec<u8> for &[u8]; handlers get \
+                 them borrowed",
+            ),
+            (
+                parse_quote! { struct Word { #[event(encode)] tags: Vec<String> } },
+                "unknown attribute: there is `encoded`",
+            ),
+        ];
+        for (input, text) in cases {
+            let (found, source) = refused(&input);
+            assert_eq!(found, text, "for {source}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_plain_is_told_of_the_attribute() {
+        const TEXT: &str = "not a plain field of an event (integers up to 64 bits, f32, f64, bool, String, \
+                            Vec<u8>, Option of these): write #[event(encoded)] before a field of any other \
+                            serde type";
+        let cases: Vec<DeriveInput> = vec![
+            parse_quote! { struct E { f: Vec<String> } },
+            parse_quote! { struct E { f: u128 } },
+            parse_quote! { struct E { f: usize } },
+            parse_quote! { struct E { f: char } },
+            parse_quote! { struct E { f: (u8, u8) } },
+            parse_quote! { struct E { f: [u8; 4] } },
+            parse_quote! { struct E { f: Option<Vec<u16>> } },
+            parse_quote! { struct E { f: Option } },
+            parse_quote! { struct E { f: std::time::Duration } },
+        ];
+        for input in cases {
+            let (found, source) = refused(&input);
+            assert_eq!(found, TEXT, "for {source}");
+        }
+    }
+
+    #[test]
+    fn a_plain_struct_gets_a_borrowed_form_with_a_lifetime_only_if_something_borrows() {
+        let expanded = |input: DeriveInput| expand(&input).expect("an event").to_string();
+        let word = expanded(parse_quote! { pub struct Word { pub r#type: String, n: Option<u8> } });
+        assert!(word.contains("pub struct WordRef < 'a >"), "{word}");
+        assert!(word.contains(r#"name : "type""#), "the schema has the name without r#: {word}");
+        let count = expanded(parse_quote! { struct Count { n: u64, share: Option<f32> } });
+        assert!(count.contains("struct CountRef {"), "{count}");
+        let tags = expanded(parse_quote! { struct Tags { #[event(encoded)] tags: Vec<String> } });
+        assert!(tags.contains("struct TagsRef < 'a >"), "{tags}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use membership::NodeId;
-use routing::{ContainerId, DecodeError, KeyFields};
+use routing::{BatchHeader, ContainerId, DecodeError, KeyFields};
 
 use super::message::{Contents, Parcel};
 use crate::EventType;
@@ -34,6 +34,14 @@ impl EdgeSide {
     pub(super) fn new(route: usize, key: KeyFields, is_keyed: bool, event: EventType) -> Self {
         let (spares, sent, received) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Self { route, key, is_keyed, event, spares, sent, received }
+    }
+
+    /// Counts a batch, whatever becomes of it.
+    pub(super) fn count_received(&mut self, node: NodeId, header: &BatchHeader, layout: &Layout) {
+        if !layout.counts(node, header.epoch) {
+            return;
+        }
+        *self.received.entry(node).or_default() += u64::from(header.rows);
     }
 
     /// The batch of a parcel; its keys are computed if it came from another node.
@@ -77,7 +85,7 @@ impl EdgeSide {
         let (here, astray): (Vec<u32>, Vec<u32>) =
             meant.into_iter().partition(|&row| layout.has_key(hashes[row as usize], me));
         if !astray.is_empty() {
-            self.event.batches.choose(&mut **batch, here);
+            self.event.batches.choose(&mut **batch, &here);
         }
         astray
     }
@@ -93,6 +101,6 @@ impl EdgeSide {
 pub(super) fn held(parcel: &Parcel) -> usize {
     match &parcel.contents {
         Contents::Batch(_) => 0,
-        Contents::Bytes(bytes) => bytes.len(),
+        Contents::Bytes(bytes) => bytes.len() + size_of::<Parcel>(),
     }
 }

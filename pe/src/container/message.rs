@@ -132,6 +132,8 @@ pub struct Credit {
     pub to: u16,
     /// The instance that they went to.
     pub task: u32,
+    /// The view under which they were sent.
+    pub epoch: u64,
 }
 
 /// A batch that was handled, back where it came from.

@@ -24,6 +24,7 @@ pub use message::{Action, Credit, Input, Parcel, Returned};
 use run::Run;
 
 use crate::event_type::AnyBatch;
+use crate::host::Source;
 use crate::layout::{Layout, Phase};
 use crate::report::Report;
 use crate::topology::Plan;
@@ -122,12 +123,12 @@ impl Container {
             Input::Laid(layout) => self.lay(layout, out),
             Input::Open { topology, prototype, name, position } => {
                 let waker = self.desk.waker.clone();
-                if let Some(source) = self.runs[usize::from(topology)].source(prototype) {
+                if let Some(source) = self.source(topology, prototype) {
                     source.open(name, position, now, waker);
                 }
             }
             Input::Close { topology, prototype, name } => {
-                let source = self.runs[usize::from(topology)].source(prototype);
+                let source = self.source(topology, prototype);
                 let closed = source.and_then(|source| source.close(&name));
                 let state = closed.map(run::partition_report);
                 out.push(Action::Closed { topology, prototype, name, state });
@@ -161,6 +162,10 @@ impl Container {
     /// The layout that this container has.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.desk.layout
+    }
+
+    fn source(&mut self, topology: u16, prototype: u16) -> Option<&mut dyn Source> {
+        self.runs.get_mut(usize::from(topology))?.source(prototype)
     }
 
     fn arrived(&mut self, from: NodeId, header: BatchHeader, body: Bytes, out: &mut Vec<Action>) {
@@ -200,12 +205,10 @@ impl Container {
 
     fn lay(&mut self, layout: Arc<Layout>, out: &mut Vec<Action>) {
         let before = std::mem::replace(&mut self.desk.layout, layout);
+        // What is collected for a node that is gone still goes out: if it lives, it passes that on.
         for run in &mut self.runs {
             run.lay(&before, &mut self.desk, out);
         }
-        let layout = Arc::clone(&self.desk.layout);
-        self.desk.frames.retain(|&node, _| layout.run(node).is_some());
-        self.desk.credits.retain(|(node, _), _| layout.run(*node).is_some());
     }
 
     fn report(&mut self, round: u64) -> Report {
@@ -261,12 +264,13 @@ impl Desk {
             from: header.from,
             to: self.me.container,
             task: header.task,
+            epoch: header.epoch,
         };
         let (rows, weight) = (u64::from(header.rows), header.weight);
         if from.node == self.me.node {
             let returned = Returned { credit, rows, weight, batch };
             out.push(Action::Post(from.container, Input::Returned(returned)));
-        } else {
+        } else if self.layout.counts(from.node, header.epoch) {
             let amount = self.credits.entry((from.node, credit)).or_default();
             amount.rows += rows;
             amount.weight = amount.weight.saturating_add(weight);

@@ -23,6 +23,8 @@ pub(super) struct Run {
     plan: Arc<Plan>,
     hosts: Vec<Slot>,
     edges: Vec<EdgeSide>,
+    /// Batches of views that we have not heard of yet.
+    early: Vec<Parcel>,
     /// Hosts with batches in their queues that may run; the last is next.
     work: Vec<usize>,
     dropped: BTreeMap<&'static str, u64>,
@@ -30,6 +32,10 @@ pub(super) struct Run {
     /// Bytes that other nodes have us hold.
     held: usize,
     stages_removed: u32,
+    /// The hosts, by stage.
+    by_stage: Vec<usize>,
+    /// Batches of a host for others here, while they are collected.
+    local: Vec<(usize, Parcel)>,
 }
 
 /// A host and what waits for it.
@@ -81,16 +87,21 @@ impl Run {
             outlets.push(at);
             hosts[edge.from].outlet(edge.output, |outlet| outlet.connect(key));
         }
+        let mut by_stage: Vec<_> = (0..hosts.len()).collect();
+        by_stage.sort_by_key(|&at| plan.prototypes[at].stage);
         Self {
             topology,
             plan: Arc::clone(plan),
             hosts,
             edges,
+            early: Vec::new(),
             work: Vec::new(),
             dropped: BTreeMap::new(),
             in_doubt: 0,
             held: 0,
             stages_removed: 0,
+            by_stage,
+            local: Vec::new(),
         }
     }
 
@@ -111,12 +122,20 @@ impl Run {
         desk: &mut Desk,
         out: &mut Vec<Action>,
     ) {
+        let Some(edge) = self.plan.edges.get(usize::from(header.edge)) else {
+            tracing::warn!(from = %node, edge = header.edge, "a batch of no edge");
+            return self.lose(reason::UNDECODABLE, &header);
+        };
+        // What has to wait is copied: all of its frame would be kept for it.
+        let must_wait = header.epoch > desk.layout.epoch.0 || self.hosts[edge.to].is_held_back();
+        let body = if must_wait { Bytes::copy_from_slice(&body) } else { body };
         let from = ContainerId { node, container: header.from };
         let parcel = Parcel { from, header, contents: Contents::Bytes(body) };
         // What all senders together may have on its way here, twice: credits and views cross.
         let budget = desk.layout.budget().kibibytes as usize * 1024;
         let limit = 2 * budget * desk.layout.containers() * self.edges.len().max(1);
         if self.held + held(&parcel) > limit {
+            self.edges[usize::from(header.edge)].count_received(node, &header, &desk.layout);
             self.lose(reason::OVER_CREDIT, &header);
             return desk.credit(from, &header, None, out);
         }
@@ -126,12 +145,14 @@ impl Run {
 
     /// Takes a batch, and handles what comes of it here.
     pub(super) fn take(&mut self, parcel: Parcel, desk: &mut Desk, out: &mut Vec<Action>) {
-        let Some(edge) = self.plan.edges.get(usize::from(parcel.header.edge)) else {
-            tracing::warn!(from = %parcel.from.node, edge = parcel.header.edge, "a batch of no edge");
-            self.held -= held(&parcel);
-            return self.lose(reason::UNDECODABLE, &parcel.header);
-        };
-        self.queue(edge.to, parcel);
+        if parcel.header.epoch > desk.layout.epoch.0 {
+            // Its sender has heard of a view before us. By ours it would go to an instance that is about
+            // to move; it waits for the view, within the credit of its sender.
+            return self.early.push(parcel);
+        }
+        let host = self.plan.edges[usize::from(parcel.header.edge)].to;
+        self.hosts[host].queue.push_back(parcel);
+        self.work.push(host);
         self.settle(desk, out);
     }
 
@@ -156,6 +177,9 @@ impl Run {
         out: &mut Vec<Action>,
     ) {
         let Some(edge) = self.plan.edges.get(usize::from(credit.edge)) else { return };
+        if !desk.layout.counts(node, credit.epoch) {
+            return;
+        }
         let route = self.edges[usize::from(credit.edge)].route;
         let lane = Lane { to: ContainerId { node, container: credit.to }, task: credit.task };
         let from = edge.from;
@@ -212,10 +236,14 @@ impl Run {
     }
 
     pub(super) fn deadline(&self, desk: &Desk) -> Option<Time> {
-        let is_active = matches!(desk.phase(self.topology), Phase::Running | Phase::Ending(_));
+        let phase = desk.phase(self.topology);
+        let is_active = matches!(phase, Phase::Running | Phase::Ending(_));
         // A host that is held back is looked at again when its credit comes.
-        let free = self.hosts.iter().filter(|slot| is_active && !slot.is_held_back());
-        free.filter_map(|slot| slot.host.deadline()).min()
+        let free = self.plan.prototypes.iter().zip(&self.hosts).filter(|(prototype, slot)| {
+            let has_turn = if prototype.is_spout { phase == Phase::Running } else { is_active };
+            has_turn && !slot.is_held_back()
+        });
+        free.filter_map(|(_, slot)| slot.host.deadline()).min()
     }
 
     /// Whether something waits for company.
@@ -226,7 +254,8 @@ impl Run {
     /// Moves everything out that waits for company.
     pub(super) fn flush(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
         // By stage: what a flushed batch makes a later host emit is flushed with that host.
-        for at in self.by_stage() {
+        for place in 0..self.by_stage.len() {
+            let at = self.by_stage[place];
             self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
             self.collect(at, desk, out);
             self.settle(desk, out);
@@ -241,37 +270,46 @@ impl Run {
     /// further.
     pub(super) fn lay(&mut self, before: &Layout, desk: &mut Desk, out: &mut Vec<Action>) {
         let layout = Arc::clone(&desk.layout);
-        let is_same = |node| layout.run(node).is_some() && layout.run(node) == before.run(node);
         for (at, edge) in self.plan.edges.iter().enumerate() {
             let lanes = layout.lanes(&self.plan, usize::from(self.topology), edge);
             let (me, budget, route) = (desk.me, layout.budget(), self.edges[at].route);
             let producer = &mut self.hosts[edge.from];
-            let left = producer.outlet(edge.output, |outlet| outlet.lead(route, me, lanes, budget));
-            let lost = left.iter().filter(|(lane, _)| !is_same(lane.to.node));
-            self.in_doubt += lost.map(|(_, rows)| rows).sum::<u64>();
-            self.edges[at].forget(is_same);
+            self.in_doubt += producer.outlet(edge.output, |outlet| {
+                let rows = outlet.abandon(route, &|node| !layout.keeps(node, before));
+                outlet.lead(route, me, lanes, budget);
+                rows
+            });
+            self.edges[at].forget(|node| layout.keeps(node, before));
         }
+        // A lane that held a host back may be gone, and with it the credit that would wake the host.
+        self.work.extend((0..self.hosts.len()).filter(|&at| !self.hosts[at].queue.is_empty()));
         let phase = desk.phase(self.topology);
-        let is_active = matches!(phase, Phase::Running | Phase::Ending(_));
-        for at in 0..self.hosts.len() {
-            let is_removed = self.plan.prototypes[at].stage < self.stages_removed as usize;
-            let place = (usize::from(self.topology), at);
-            let tasks = match is_active && !is_removed {
-                true => layout.tasks(&self.plan, place, desk.me),
-                false => Vec::new(),
-            };
-            let me = desk.me;
-            let here = Here { has_key: &|hash| layout.has_key(hash, me), tasks: &tasks };
-            self.hosts[at].host.settle(desk.now, &here);
-            self.collect(at, desk, out);
-        }
-        self.settle(desk, out);
         let stages = u32::try_from(self.plan.stages).expect("at most as many as prototypes");
         let removed = match phase {
             Phase::Waiting | Phase::Running => 0,
             Phase::Ending(stage) => stage.saturating_add(1).min(stages),
             Phase::Ended => stages,
         };
+        for at in 0..self.hosts.len() {
+            // Of a stage that ends, nothing moves and nothing is made.
+            if self.plan.prototypes[at].stage >= removed as usize {
+                let place = (usize::from(self.topology), at);
+                let tasks = match phase {
+                    Phase::Waiting => Vec::new(),
+                    Phase::Running | Phase::Ending(_) | Phase::Ended => {
+                        layout.tasks(&self.plan, place, desk.me)
+                    }
+                };
+                let me = desk.me;
+                let here = Here { has_key: &|hash| layout.has_key(hash, me), tasks: &tasks };
+                self.hosts[at].host.settle(desk.now, &here);
+            }
+            self.collect(at, desk, out);
+        }
+        self.settle(desk, out);
+        for parcel in std::mem::take(&mut self.early) {
+            self.take(parcel, desk, out);
+        }
         while self.stages_removed < removed {
             self.remove_stage(self.stages_removed as usize, Removal::Ended, desk, out);
             self.stages_removed += 1;
@@ -303,7 +341,7 @@ impl Run {
 
     pub(super) fn report(&mut self, layout: &Layout) -> RunReport {
         let live = |counts: &BTreeMap<NodeId, u64>| -> u64 {
-            counts.iter().filter(|(node, _)| layout.run(**node).is_some()).map(|(_, n)| n).sum()
+            counts.iter().filter(|(node, _)| layout.since(**node).is_some()).map(|(_, n)| n).sum()
         };
         let mut report = RunReport {
             sent: self.edges.iter().map(|edge| live(&edge.sent)).sum(),
@@ -312,31 +350,25 @@ impl Run {
             stages_removed: self.stages_removed,
             ..RunReport::default()
         };
+        let mut unconfirmed = 0;
         let mut drop = |reason: &str, count: u64| {
             *report.dropped.entry(reason.to_owned()).or_default() += count;
         };
         for slot in &mut self.hosts {
             slot.host.tally().discarded.iter().for_each(|(reason, count)| drop(reason, *count));
             let mut oversized = 0;
-            slot.host.outlets(&mut |_, outlet| oversized += outlet.oversized());
+            slot.host.outlets(&mut |_, outlet| {
+                oversized += outlet.oversized();
+                unconfirmed += outlet.unconfirmed();
+            });
             if oversized > 0 {
                 *self.dropped.entry(reason::OVERSIZED).or_default() += oversized;
             }
         }
         self.dropped.iter().for_each(|(reason, count)| drop(reason, *count));
+        report.unconfirmed = unconfirmed;
         report.hosts = self.hosts.iter_mut().map(Slot::report).collect();
         report
-    }
-
-    fn by_stage(&self) -> Vec<usize> {
-        let mut order: Vec<_> = (0..self.hosts.len()).collect();
-        order.sort_by_key(|&at| self.plan.prototypes[at].stage);
-        order
-    }
-
-    fn queue(&mut self, host: usize, parcel: Parcel) {
-        self.hosts[host].queue.push_back(parcel);
-        self.work.push(host);
     }
 
     /// Handles the batches for hosts here until none may run.
@@ -361,7 +393,7 @@ impl Run {
         let is_foreign = from.node != desk.me.node;
         let edge = self.plan.edges[usize::from(header.edge)];
         let side = &mut self.edges[usize::from(header.edge)];
-        *side.received.entry(from.node).or_default() += u64::from(header.rows);
+        side.count_received(from.node, &header, &desk.layout);
         let mut batch = match side.open(contents, header.rows) {
             Ok(batch) => batch,
             Err(error) => {
@@ -387,14 +419,7 @@ impl Run {
             self.edges[usize::from(header.edge)].keep(batch);
             desk.credit(from, &header, None, out);
         } else if from.container == desk.me.container {
-            let credit = Credit {
-                topology: header.topology,
-                edge: header.edge,
-                from: header.from,
-                to: desk.me.container,
-                task: header.task,
-            };
-            let lane = Lane { to: desk.me, task: credit.task };
+            let lane = Lane { to: desk.me, task: header.task };
             let route = self.edges[usize::from(header.edge)].route;
             let producer = &mut self.hosts[edge.from];
             producer.outlet(edge.output, |outlet| {
@@ -436,9 +461,8 @@ impl Run {
 
     /// Takes what a host has ready to where it goes.
     fn collect(&mut self, host: usize, desk: &mut Desk, out: &mut Vec<Action>) {
-        let Self { topology, hosts, edges, work, plan, .. } = self;
+        let Self { topology, hosts, edges, work, plan, local, .. } = self;
         let slot = &mut hosts[host];
-        let mut local = Vec::new();
         let ids = &slot.edges;
         slot.host.outlets(&mut |output, outlet| {
             let mut ready = std::mem::take(outlet.ready());
@@ -464,7 +488,7 @@ impl Run {
             }
             *outlet.ready() = ready;
         });
-        for (to, parcel) in local {
+        for (to, parcel) in local.drain(..) {
             hosts[to].queue.push_back(parcel);
             work.push(to);
         }
@@ -484,6 +508,7 @@ fn header(topology: u16, edge: usize, desk: &Desk, ready: &Ready) -> BatchHeader
         task: ready.lane.task,
         rows: ready.rows,
         weight: ready.weight,
+        epoch: desk.layout.epoch.0,
         layout: desk.layout.digest,
         is_forwarded: ready.is_forwarded,
     }

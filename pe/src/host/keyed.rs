@@ -34,11 +34,34 @@ struct Keyed<P: Pe, K, M> {
     instances: Instances<P, K, M>,
     desk: Desk<P::Out>,
     trigger: Trigger,
-    /// The instances whose triggers are due at some time; since all wait equally long, in order.
-    due: VecDeque<(Time, K)>,
+    due: Due<K>,
     input: usize,
     now: Time,
     scratch: Vec<u8>,
+}
+
+/// The instances whose triggers are due at some time; since all wait equally long, in order.
+///
+/// A trigger that fires by its count leaves its entry behind, and so does an instance that goes.
+struct Due<K> {
+    queue: VecDeque<(Time, K)>,
+    /// At this length, what is out of date is taken out.
+    limit: usize,
+}
+
+impl<K> Default for Due<K> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), limit: Self::LEAST }
+    }
+}
+
+impl<K> Due<K> {
+    const LEAST: usize = 1024;
+
+    fn shrink(&mut self, is_current: impl FnMut(&(Time, K)) -> bool) {
+        self.queue.retain(is_current);
+        self.limit = Self::LEAST.max(2 * self.queue.len());
+    }
 }
 
 /// How a host gets at the keys of a batch.
@@ -101,7 +124,7 @@ where
             instances: Instances::default(),
             desk: Desk::new(plan),
             trigger,
-            due: VecDeque::new(),
+            due: Due::default(),
             input: 0,
             now: Time::default(),
             scratch: Vec::new(),
@@ -122,11 +145,12 @@ where
             let key_fields = &desk.plan.keys[*input];
             let keys = K::of(batch, key_fields);
             let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+            // Where an instance was removed since the look-up, another may be by now.
+            let mut has_removed = false;
             for (place, position) in found.iter().enumerate().take(group.len()) {
                 let row = group.row(place);
-                // What was removed since the look-up is missing again.
                 let position = match position {
-                    Some(position) if instances.at(*position).is_some() => *position,
+                    Some(position) if !has_removed => *position,
                     _ => {
                         let hash = batch.hashes[row];
                         key_fields.write(&batch.columns, row, scratch);
@@ -142,8 +166,8 @@ where
                     beat(instance, *now, *trigger, due, &mut ctx);
                 }
                 if ctx.is_closing {
-                    let key = instance.key;
-                    close(instances, key, &desk.plan.kinds, scratch, &mut ctx);
+                    has_removed = true;
+                    close(instances, position, &desk.plan.kinds, scratch, &mut ctx);
                 }
                 at.set(at.get() + 1);
             }
@@ -251,12 +275,12 @@ fn beat<P: Pe, K: Copy, M: Pulse>(
     instance: &mut Instance<P, K, M>,
     now: Time,
     trigger: Trigger,
-    due: &mut VecDeque<(Time, K)>,
+    due: &mut Due<K>,
     ctx: &mut Ctx<'_, P::Out>,
 ) {
     match instance.pulse.event(now, trigger) {
         Beat::Wait => {}
-        Beat::Armed(at) => due.push_back((at, instance.key)),
+        Beat::Armed(at) => due.queue.push_back((at, instance.key)),
         Beat::Fire => instance.pe.on_trigger(ctx),
     }
 }
@@ -265,7 +289,7 @@ fn beat<P: Pe, K: Copy, M: Pulse>(
 #[cold]
 fn close<P: Pe, K: KeyColumn, M: Pulse>(
     instances: &mut Instances<P, K, M>,
-    key: K,
+    position: usize,
     kinds: &[routing::FieldKind],
     scratch: &mut Vec<u8>,
     ctx: &mut Ctx<'_, P::Out>,
@@ -273,10 +297,12 @@ fn close<P: Pe, K: KeyColumn, M: Pulse>(
     Instances<P, K, M>: Remove<P, K, M>,
 {
     ctx.is_closing = false;
+    let key = instances.at(position).expect("it just handled an event").key;
     key.unpack(instances.long(), scratch);
-    if let Some(mut instance) = instances.remove(key) {
-        instance.pe.on_remove(Removal::Closed, &mut ctx.keyed(KeyRef::of_key(scratch, kinds)));
-    }
+    // In its place until the hook has returned: dropped by a panic, it might panic again and abort.
+    let instance = instances.at(position).expect("as above");
+    instance.pe.on_remove(Removal::Closed, &mut ctx.keyed(KeyRef::of_key(scratch, kinds)));
+    instances.remove(key);
 }
 
 impl<P: Pe, K: KeyColumn, M: Pulse> Receive<P> for Keyed<P, K, M>
@@ -296,6 +322,14 @@ where
         );
         let dead = self.desk.tally.dead_letters - before;
         self.desk.tally.applied += batch.len() as u64 - dead;
+        if self.due.queue.len() > self.due.limit {
+            let instances = &mut self.instances;
+            self.due.shrink(|&(at, key)| {
+                let position = instances.find(key.hash(), key);
+                let instance = position.and_then(|position| instances.at(position));
+                instance.is_some_and(|instance| instance.pulse.is_due(at))
+            });
+        }
     }
 }
 
@@ -330,7 +364,7 @@ where
             });
         }
         let mut keys = Vec::new();
-        while let Some((at, key)) = self.due.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((at, key)) = self.due.queue.pop_front_if(|(at, _)| *at <= now) {
             let instance = self.instances.find(key.hash(), key);
             let instance = instance.and_then(|position| self.instances.at(position));
             if let Some(instance) = instance.filter(|instance| instance.pulse.is_due(at)) {
@@ -345,7 +379,7 @@ where
 
     fn deadline(&self) -> Option<Time> {
         let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
-        timer.into_iter().chain(self.due.front().map(|(at, _)| *at)).min()
+        timer.into_iter().chain(self.due.queue.front().map(|(at, _)| *at)).min()
     }
 
     fn settle(&mut self, now: Time, here: &Here<'_>) {
@@ -359,7 +393,7 @@ where
         let keys = self.instances.keys(|_| true);
         self.each(&keys, "on_remove", |host, key| host.remove(key, reason));
         self.instances = Instances::default();
-        self.due.clear();
+        self.due = Due::default();
     }
 
     fn instances(&self) -> usize {

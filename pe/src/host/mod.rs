@@ -154,10 +154,10 @@ impl<Out: Outputs> Desk<Out> {
 }
 
 /// The text of a panic in application code.
-struct Panic(String);
+pub(crate) struct Panic(String);
 
 /// Calls application code.
-fn contain<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
+pub(crate) fn contain<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|cause| {
         let text = cause.downcast_ref::<&str>().map(|text| (*text).to_owned());
         Panic(

@@ -54,6 +54,18 @@ impl SinkHost {
         Ok(&mut **self.sinks.get_mut(&number).expect("opened above"))
     }
 
+    /// Flushes and drops the sinks of some numbers.
+    fn close(&mut self, is_gone: impl Fn(u32) -> bool) {
+        let gone: Vec<_> = self.sinks.extract_if(.., |number, _| is_gone(*number)).collect();
+        for (_, mut sink) in gone {
+            let flushed = contain(|| sink.flush()).unwrap_or_else(Panic::refuse);
+            let dropped = contain(|| drop(sink)).or_else(Panic::refuse);
+            if let Err(error) = flushed.and(dropped) {
+                self.failed(&error);
+            }
+        }
+    }
+
     fn failed(&mut self, error: &SpoutError) {
         self.failures += 1;
         if self.failures.is_power_of_two() {
@@ -64,7 +76,7 @@ impl SinkHost {
 
 impl Panic {
     /// A panic of a sink or a spout is a failure like any other.
-    pub(super) fn refuse<T>(self) -> Result<T, SpoutError> {
+    pub(crate) fn refuse<T>(self) -> Result<T, SpoutError> {
         Err(SpoutError::new(format!("panicked: {}", self.0)))
     }
 }
@@ -102,8 +114,9 @@ impl AnyHost for SinkHost {
     }
 
     fn settle(&mut self, _: Time, here: &Here<'_>) {
-        if !here.tasks.is_empty() || self.plan.kinds.is_empty() {
-            self.sinks.retain(|number, _| here.tasks.contains(number));
+        // Sinks by key have no number; there is one in each container.
+        if self.plan.tasks > 0 || self.plan.kinds.is_empty() {
+            self.close(|number| !here.tasks.contains(&number));
         }
         for &number in here.tasks {
             if let Err(error) = self.open(number).map(drop) {
@@ -113,8 +126,7 @@ impl AnyHost for SinkHost {
     }
 
     fn remove_all(&mut self, _: Time, _: Removal) {
-        self.idle();
-        self.sinks.clear();
+        self.close(|_| true);
     }
 
     fn idle(&mut self) {

@@ -47,6 +47,8 @@ pub(crate) struct SourceHost<S: Spout> {
 struct Partition<S> {
     name: PartitionName,
     spout: S,
+    /// Behind its last event.
+    position: Position,
     /// Not before this time; never by itself if none.
     ready: Option<Time>,
 }
@@ -63,10 +65,17 @@ impl<S: Spout> SourceHost<S> {
         self.done.push(PartitionState { name, position, is_exhausted: true, failure });
     }
 
+    /// Drops what is the application's.
+    fn discard<T>(&mut self, spout: T) {
+        if let Err(cause) = contain(|| drop(spout)) {
+            self.desk.bury("drop", &cause);
+        }
+    }
+
     fn open_states(&self) -> impl Iterator<Item = PartitionState> {
         self.open.iter().map(|partition| PartitionState {
             name: partition.name.clone(),
-            position: partition.spout.position(),
+            position: partition.position,
             is_exhausted: false,
             failure: None,
         })
@@ -75,10 +84,20 @@ impl<S: Spout> SourceHost<S> {
 
 impl<S: Spout> Source for SourceHost<S> {
     fn open(&mut self, name: PartitionName, position: Position, now: Time, waker: Waker) {
+        if self.partitions().iter().any(|known| known.name == name) {
+            return; // There is one token, but it may be shown twice.
+        }
         let params = &*self.desk.plan.params;
         let opening = Opening { name: &name, position, params, now, waker };
-        match contain(|| S::open(opening)).unwrap_or_else(Panic::refuse) {
-            Ok(spout) => self.open.push_back(Partition { name, spout, ready: Some(now) }),
+        let opened = contain(|| {
+            let spout = S::open(opening)?;
+            let position = spout.position();
+            Ok((spout, position))
+        });
+        match opened.unwrap_or_else(Panic::refuse) {
+            Ok((spout, position)) => {
+                self.open.push_back(Partition { name, spout, position, ready: Some(now) });
+            }
             Err(error) => self.exhausted(name, position, Some(error.to_string())),
         }
     }
@@ -89,7 +108,8 @@ impl<S: Spout> Source for SourceHost<S> {
         }
         let at = self.open.iter().position(|partition| partition.name == *name)?;
         let state = self.open_states().nth(at);
-        self.open.remove(at);
+        let closed = self.open.remove(at);
+        self.discard(closed);
         state
     }
 
@@ -104,7 +124,12 @@ impl<S: Spout> Source for SourceHost<S> {
         self.open.rotate_left(at);
         let Some(mut partition) = self.open.pop_front() else { return };
         let mut ctx = self.desk.ctx(now);
-        let next = contain(|| partition.spout.poll(&mut ctx)).unwrap_or_else(|cause| {
+        let next = contain(|| {
+            let next = partition.spout.poll(&mut ctx)?;
+            partition.position = partition.spout.position();
+            Ok(next)
+        });
+        let next = next.unwrap_or_else(|cause| {
             self.desk.bury("poll", &cause);
             cause.refuse()
         });
@@ -124,7 +149,9 @@ impl<S: Spout> Source for SourceHost<S> {
             Ok(Next::Exhausted) => None,
             Err(error) => Some(error.to_string()),
         };
-        self.exhausted(partition.name, partition.spout.position(), failure);
+        let Partition { name, spout, position, .. } = partition;
+        self.discard(spout);
+        self.exhausted(name, position, failure);
     }
 
     fn partitions(&self) -> Vec<PartitionState> {
@@ -160,7 +187,9 @@ impl<S: Spout> AnyHost for SourceHost<S> {
     fn remove_all(&mut self, _: Time, _: Removal) {
         let states: Vec<_> = self.open_states().collect();
         self.done.extend(states);
-        self.open.clear();
+        while let Some(partition) = self.open.pop_front() {
+            self.discard(partition);
+        }
     }
 
     fn instances(&self) -> usize {

@@ -51,33 +51,36 @@ impl<P: Pe> TasksHost<P> {
     where
         P: On<E>,
     {
-        self.make(self.task);
         while at.get() < batch.len() {
-            let Some(task) = self.instances.get_mut(&self.task) else { return self.run(batch, at) };
+            self.make(self.task);
+            let task = self.instances.get_mut(&self.task).expect("made above");
             let trigger = self.desk.plan.trigger;
             let mut ctx = self.desk.ctx(self.now);
             let group = batch.group(at.get(), usize::MAX);
             for place in 0..group.len() {
                 task.pe.on(batch.columns.get(group.row(place)), &mut ctx);
-                at.set(at.get() + 1);
                 if let Some(trigger) = trigger {
                     task.beat(self.now, trigger, &mut ctx);
                 }
                 if ctx.is_closing {
                     break;
                 }
+                at.set(at.get() + 1);
             }
             if ctx.is_closing {
                 self.remove(self.task, Removal::Closed);
+                at.set(at.get() + 1);
             }
         }
     }
 
     fn remove(&mut self, task: u32, reason: Removal) {
         let count = self.desk.plan.tasks;
-        if let Some(mut removed) = self.instances.remove(&task) {
-            removed.pe.on_remove(reason, &mut self.desk.ctx(self.now).keyed(key_of(task, count)));
+        // In its place until the hook has returned: dropped by a panic, it might panic again and abort.
+        if let Some(going) = self.instances.get_mut(&task) {
+            going.pe.on_remove(reason, &mut self.desk.ctx(self.now).keyed(key_of(task, count)));
         }
+        self.instances.remove(&task);
     }
 
     /// Calls a hook for each of some instances; one that panics is dropped.
@@ -125,10 +128,7 @@ impl<P: Pe> Task<P> {
         match self.pulse.event(now, trigger) {
             Beat::Wait => {}
             Beat::Armed(at) => self.due = Some(at),
-            Beat::Fire => {
-                self.due = None;
-                self.pe.on_trigger(ctx);
-            }
+            Beat::Fire => self.pe.on_trigger(ctx),
         }
     }
 }
@@ -182,9 +182,12 @@ impl<P: Pe> AnyHost for TasksHost<P> {
         }
         let tasks = self.tasks(|_, task| task.due.is_some_and(|at| at <= now));
         self.each(&tasks, "on_trigger", |host, task| {
-            if let Some(task) = host.instances.get_mut(&task) {
-                (task.due, task.pulse) = (None, Beating::default());
+            let Some(instance) = host.instances.get_mut(&task) else { return };
+            let due = instance.due.take();
+            if !due.is_some_and(|at| instance.pulse.is_due(at)) {
+                return; // It has fired by its count since.
             }
+            instance.pulse = Beating::default();
             host.hook_or_close(task, |pe, ctx| pe.on_trigger(ctx));
         });
     }

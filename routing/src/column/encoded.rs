@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Column, Store, Text, json};
+use super::{Column, HEAVY, Store, Text, json};
 use crate::{DecodeError, FieldKind, Packed, codec};
 
 /// A value of any serde type on its way through a batch: lent by who emits it, bytes to who receives it.
@@ -90,6 +90,9 @@ impl<T: Serialize + DeserializeOwned + Debug + 'static> Store for EncodedColumn<
 
     fn clear(&mut self) {
         self.bytes.clear();
+        if self.scratch.capacity() > 64 * HEAVY {
+            self.scratch = Vec::new();
+        }
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -118,8 +121,8 @@ impl<T: Serialize + DeserializeOwned + Debug + 'static> Column for EncodedColumn
         self.bytes.bytes()
     }
 
-    fn pack(&self, keys: &mut Vec<Packed>) {
-        self.bytes.pack(keys);
+    fn pack(&self, keys: &mut Vec<Packed>, scratch: &mut Vec<u8>) {
+        self.bytes.pack(keys, scratch);
     }
 
     fn append_key(&self, row: usize, bytes: &mut Vec<u8>) {

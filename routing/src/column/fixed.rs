@@ -176,7 +176,7 @@ impl<T: Bits> Column for Fixed<T> {
         T::KIND.is_number().then_some(&self.bits)
     }
 
-    fn pack(&self, keys: &mut Vec<Packed>) {
+    fn pack(&self, keys: &mut Vec<Packed>, _: &mut Vec<u8>) {
         keys.extend(self.bits.iter().map(|&bits| Packed::number(T::canonical(bits))));
     }
 

@@ -76,8 +76,9 @@ pub trait Column {
     fn numbers(&self) -> Option<&[u64]> {
         None
     }
-    /// Appends the packed canonical bytes of every row; the place of a long key is its row.
-    fn pack(&self, keys: &mut Vec<Packed>);
+    /// Appends the packed canonical bytes of every row; the place of a long key is its row. `scratch` is
+    /// memory that may be used.
+    fn pack(&self, keys: &mut Vec<Packed>, scratch: &mut Vec<u8>);
     /// Appends the canonical bytes of one row as one field among several.
     fn append_key(&self, row: usize, bytes: &mut Vec<u8>);
     /// Appends the canonical bytes of one row as the only field of a key.

@@ -86,12 +86,11 @@ impl<C: Store> Column for Optional<C> {
         self.places.len() + self.values.bytes()
     }
 
-    fn pack(&self, keys: &mut Vec<Packed>) {
-        let mut bytes = Vec::new();
+    fn pack(&self, keys: &mut Vec<Packed>, scratch: &mut Vec<u8>) {
         keys.extend((0..self.rows()).map(|row| {
-            bytes.clear();
-            self.append_alone(row, &mut bytes);
-            Packed::new(&bytes, narrow(row))
+            scratch.clear();
+            self.append_alone(row, scratch);
+            Packed::new(scratch, narrow(row))
         }));
     }
 

@@ -44,6 +44,8 @@ impl<T: ?Sized> Text<T> {
 
     #[cold]
     fn grow(&mut self, needed: usize) {
+        // Bounds are 32 bits, and `get` trusts them; up to here none can be cut.
+        assert!(u32::try_from(needed - 1).is_ok(), "an event of 4 GiB does not fit a batch");
         self.bytes.resize(needed.next_power_of_two(), 0);
     }
 
@@ -138,7 +140,7 @@ where
         4 * (self.bounds.len() - 1) + self.end()
     }
 
-    fn pack(&self, keys: &mut Vec<Packed>) {
+    fn pack(&self, keys: &mut Vec<Packed>, _: &mut Vec<u8>) {
         let mut start = 0;
         keys.extend(self.bounds[1..].iter().enumerate().map(|(row, &end)| {
             let (from, to) = (start, end as usize);

@@ -1,0 +1,192 @@
+//! What goes into a node's core, what comes out, and what two cores say to each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use membership::{Epoch, Member, NodeId, Reason, Run};
+use pe::topology::Plan;
+use pe::{Layout, PartitionName, PartitionReport, Phase, Position, Report};
+use serde::{Deserialize, Serialize};
+
+use super::record::Record;
+use super::rounds::Totals;
+use super::tokens::{Token, TokenId};
+
+/// What a node is started with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The name of the cluster.
+    pub cluster: String,
+    /// A random number of the cluster that this node founds; the id of a cluster.
+    pub cluster_id: u64,
+    /// Whether this node founds a cluster.
+    pub is_founder: bool,
+    /// How many slots there are.
+    pub slots: u32,
+    /// How many members there must be before spouts read.
+    pub expected_nodes: u32,
+    /// The topologies, by name.
+    pub plans: Vec<Arc<Plan>>,
+}
+
+/// What can happen to a node.
+#[derive(Debug)]
+pub enum Input {
+    /// The node has started; the first input.
+    Started,
+    /// A handshake with a member has succeeded.
+    Met(Member),
+    /// The connection to a node broke, and dialling it again was refused.
+    Lost(NodeId),
+    /// A message from a node.
+    Received(NodeId, Message),
+    /// A container answers [`Action::Ask`].
+    Reported(Report),
+    /// The answer to [`Action::List`].
+    Listed {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// Its partitions, or why there are none.
+        partitions: Result<Vec<PartitionName>, String>,
+    },
+    /// A container closed a partition.
+    Closed {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+        /// Where it stands; `None` if it was not there.
+        state: Option<PartitionReport>,
+    },
+    /// No more events come from a node: its farewell arrived behind the last of them.
+    Finished(NodeId),
+    /// A container gave out everything, after [`Action::Stop`].
+    Stopped(u16),
+    /// This node is to leave.
+    Leave,
+    /// The deadline is due.
+    Woke,
+}
+
+/// What a node wants done.
+#[derive(Debug)]
+pub enum Action {
+    /// A message for a member; it may be lost.
+    Send(Member, Message),
+    /// Keep links to a member.
+    Connect(Member),
+    /// Drop the links to a node.
+    Disconnect(NodeId, Reason),
+    /// A layout for all containers.
+    Lay(Arc<Layout>),
+    /// Ask all containers how things are.
+    Ask(u64),
+    /// Find out the partitions of a spout.
+    List {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+    },
+    /// A container reads a partition from now on.
+    Open {
+        /// The container.
+        container: u16,
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+        /// Where to go on.
+        position: Position,
+    },
+    /// A container reads a partition no more.
+    Close {
+        /// The container.
+        container: u16,
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+    },
+    /// Tell a node that no more events come, behind the last of them.
+    Farewell(NodeId),
+    /// All containers give out what they have.
+    Stop,
+    /// Something for people.
+    Tell(Event),
+    /// The node is done; how many events were left behind if it ran out of time.
+    Exit(Option<u64>),
+}
+
+/// Something that people want to know.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A member is there.
+    Up(Member),
+    /// A member is gone.
+    Down(Member, Reason),
+    /// There is a new view.
+    View {
+        /// Its number.
+        epoch: Epoch,
+        /// How many members it has.
+        members: usize,
+        /// How many slots have another owner than before.
+        moved: usize,
+        /// How long it took from the first sign that one is needed.
+        took: Duration,
+    },
+    /// A topology has come further.
+    Phase(String, Phase),
+    /// The others took this node for dead; it has come back.
+    Fenced,
+    /// A peer's gossip was not believed.
+    RefusedGossip(String),
+    /// A peer's view was not believed.
+    RefusedView(NodeId, &'static str),
+    /// A spout has no partitions.
+    NothingToRead(String, String),
+    /// A partition was on its way to a node that is gone.
+    PartitionLost(PartitionName),
+    /// This node leaves.
+    Leaving,
+}
+
+/// What two nodes say to each other on the control link.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// A packet of gossip.
+    Gossip(Vec<u8>),
+    /// A view.
+    View(Record),
+    /// How are things in this view?
+    Ask {
+        /// The number of the asker's view.
+        epoch: Epoch,
+        /// The round.
+        round: u64,
+    },
+    /// So are things; from an older view, a request to be sent the newer one.
+    Answer {
+        /// The number of the answerer's view.
+        epoch: Epoch,
+        /// The round.
+        round: u64,
+        /// By topology.
+        totals: Vec<Totals>,
+    },
+    /// A partition is the receiver's from now on.
+    Token(Token),
+    /// A token arrived.
+    Taken(TokenId),
+    /// The sender leaves.
+    Leaving(Run),
+}

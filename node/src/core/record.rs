@@ -1,0 +1,143 @@
+//! The view: one record that says who is a member, who owns which slot and how far topologies are.
+//!
+//! A record is whole: whoever has the newest needs no other. In this version it is what a coordinator
+//! believes (the founder of the cluster while it lives, else the first live member), told to all; two
+//! sides of a split may each make their own, and when they meet the higher number wins. Agreement by a
+//! majority replaces this without changing what a record is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use membership::{Epoch, Member, NodeId};
+use pe::topology::Plan;
+use pe::{CONTAINERS_MAX, Layout, Phase, Place};
+use routing::SlotTable;
+use serde::{Deserialize, Serialize};
+
+use super::message::Setup;
+
+/// A view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The cluster; nodes of different clusters never share a view.
+    pub cluster_id: u64,
+    /// The node that founded it.
+    pub founder: NodeId,
+    /// The number of the view.
+    pub epoch: Epoch,
+    /// Who made it.
+    pub author: NodeId,
+    /// The members, by node.
+    pub seats: Vec<Seat>,
+    /// Who owns which slot.
+    pub table: SlotTable,
+    /// How far each topology is, in the order of their names.
+    pub phases: Vec<Phase>,
+}
+
+/// A member of a view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seat {
+    /// Who.
+    pub member: Member,
+    /// The view in which it came.
+    pub since: Epoch,
+}
+
+impl Record {
+    /// The first view of a cluster.
+    pub(super) fn first(setup: &Setup, founder: Member) -> Self {
+        let (node, epoch) = (founder.node, Epoch(1));
+        let record = Self {
+            cluster_id: setup.cluster_id,
+            founder: node,
+            epoch,
+            author: node,
+            seats: vec![Seat { member: founder, since: epoch }],
+            table: SlotTable::of_one(node, setup.slots as usize),
+            phases: vec![Phase::Waiting; setup.plans.len()],
+        };
+        record.started(setup)
+    }
+
+    /// The next view, with other members; `members` is ordered by node and not empty.
+    pub(super) fn with_members(&self, members: Vec<Member>, author: NodeId, setup: &Setup) -> Self {
+        let epoch = Epoch(self.epoch.0 + 1);
+        let nodes: Vec<_> = members.iter().map(|member| member.node).collect();
+        let seat = |member: Member| {
+            let known = self.seats.iter().find(|seat| seat.member == member);
+            Seat { since: known.map_or(epoch, |seat| seat.since), member }
+        };
+        let seats = members.into_iter().map(seat).collect();
+        let table = self.table.next(&nodes);
+        Self { epoch, author, seats, table, ..self.clone() }.started(setup)
+    }
+
+    /// The next view, with topologies further on.
+    pub(super) fn with_phases(&self, phases: Vec<Phase>, author: NodeId) -> Self {
+        Self { epoch: Epoch(self.epoch.0 + 1), author, phases, ..self.clone() }
+    }
+
+    /// Topologies run once enough members are there, and do not stop when there are fewer again.
+    fn started(mut self, setup: &Setup) -> Self {
+        if self.seats.len() >= setup.expected_nodes as usize {
+            let waiting = self.phases.iter_mut().filter(|phase| **phase == Phase::Waiting);
+            waiting.for_each(|phase| *phase = Phase::Running);
+        }
+        self
+    }
+
+    /// Whether this view replaces another. Of two with one number, which only the sides of a split can
+    /// have made, the one of the lower author stays.
+    pub(super) fn supersedes(&self, other: &Self) -> bool {
+        (self.epoch, std::cmp::Reverse(self.author))
+            > (other.epoch, std::cmp::Reverse(other.author))
+    }
+
+    /// Whether a node is a member.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.seats.binary_search_by_key(&node, |seat| seat.member.node).is_ok()
+    }
+
+    /// What is worked out from this view for a node.
+    pub(super) fn layout(&self, me: NodeId, plans: &[Arc<Plan>]) -> Layout {
+        let places = self.seats.iter().map(|seat| Place {
+            node: seat.member.node,
+            since: seat.since,
+            containers: seat.member.containers,
+        });
+        Layout::new(
+            self.epoch,
+            me,
+            places.collect(),
+            self.table.clone(),
+            plans,
+            self.phases.clone(),
+        )
+    }
+
+    /// Whether a record that a peer sent can be worked with at all.
+    pub(super) fn check(&self, setup: &Setup) -> Result<(), &'static str> {
+        let nodes: BTreeSet<_> = self.seats.iter().map(|seat| seat.member.node).collect();
+        let containers: usize =
+            self.seats.iter().map(|seat| usize::from(seat.member.containers)).sum();
+        let is_ordered = self.seats.is_sorted_by_key(|seat| seat.member.node);
+        if self.seats.is_empty() || nodes.len() != self.seats.len() || !is_ordered {
+            return Err("its members are not a list in order");
+        }
+        if self.seats.iter().any(|seat| seat.member.containers == 0) || containers > CONTAINERS_MAX
+        {
+            return Err("it has a member without containers, or too many");
+        }
+        if self.table.owners().len() != setup.slots as usize {
+            return Err("it has another number of slots");
+        }
+        if self.table.owners().iter().any(|owner| !nodes.contains(owner)) {
+            return Err("a slot belongs to nobody");
+        }
+        if self.phases.len() != setup.plans.len() {
+            return Err("it has other topologies");
+        }
+        Ok(())
+    }
+}

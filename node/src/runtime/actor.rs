@@ -1,0 +1,178 @@
+//! A container as an actix actor, on an arbiter of its own.
+//!
+//! The actor decides nothing: it steps the container with what arrives and does what the container
+//! wants. After any input it arranges a turn, which runs when the mailbox has been emptied: that is the
+//! "nothing else to do" at which spouts read and partial batches are sent. A turn is spawned, not
+//! mailed to itself, so the rest of the arbiter has its say between two of them.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use membership::Time;
+use pe::{Action, Container, Input};
+use tokio::sync::mpsc;
+
+use super::clock::Clock;
+use super::driver::Notice;
+use super::links::Links;
+use super::wire::Wire;
+
+/// Above what all credits let be under way to one container.
+const MAILBOX: usize = 1 << 16;
+
+/// An input for the container.
+pub(super) struct Deliver(pub(super) Input);
+
+/// The other containers of the node, before anything runs.
+pub(super) struct Meet(pub(super) Arc<[Addr<ContainerActor>]>);
+
+impl Message for Deliver {
+    type Result = ();
+}
+
+impl Message for Meet {
+    type Result = ();
+}
+
+/// A container and its surroundings.
+pub(super) struct ContainerActor {
+    container: Container,
+    number: u16,
+    neighbours: Arc<[Addr<Self>]>,
+    links: Arc<Links>,
+    notices: mpsc::Sender<Notice>,
+    clock: Clock,
+    actions: Vec<Action>,
+    is_turning: bool,
+    alarm: Option<(Time, SpawnHandle)>,
+}
+
+impl ContainerActor {
+    pub(super) fn new(
+        container: Container,
+        number: u16,
+        links: Arc<Links>,
+        notices: mpsc::Sender<Notice>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            container,
+            number,
+            neighbours: Arc::new([]),
+            links,
+            notices,
+            clock,
+            actions: Vec::new(),
+            is_turning: false,
+            alarm: None,
+        }
+    }
+
+    fn step(&mut self, input: Input, ctx: &mut Context<Self>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.container.step(self.clock.now(), input, &mut actions);
+        for action in actions.drain(..) {
+            self.act(action);
+        }
+        self.actions = actions;
+        self.arrange_turn(ctx);
+    }
+
+    fn arrange_turn(&mut self, ctx: &mut Context<Self>) {
+        if !self.is_turning {
+            self.is_turning = true;
+            let turn = tokio::task::yield_now().into_actor(self);
+            ctx.spawn(turn.map(|(), actor, ctx| actor.turn(ctx)));
+        }
+    }
+
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        self.is_turning = false;
+        let mut actions = std::mem::take(&mut self.actions);
+        self.container.step(self.clock.now(), Input::Drained, &mut actions);
+        for action in actions.drain(..) {
+            self.act(action);
+        }
+        self.actions = actions;
+        if self.container.wants_turn() {
+            self.arrange_turn(ctx);
+        } else {
+            self.set_alarm(ctx);
+        }
+    }
+
+    /// Wakes the container at its deadline, if nothing comes before.
+    fn set_alarm(&mut self, ctx: &mut Context<Self>) {
+        let deadline = self.container.deadline();
+        if let Some((at, handle)) = self.alarm {
+            if Some(at) == deadline {
+                return;
+            }
+            ctx.cancel_future(handle);
+            self.alarm = None;
+        }
+        if let Some(at) = deadline {
+            let wait = at - self.clock.now();
+            let handle = ctx.run_later(wait, |actor, ctx| {
+                actor.alarm = None;
+                actor.arrange_turn(ctx);
+            });
+            self.alarm = Some((at, handle));
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Post(to, input) => {
+                match self.neighbours[usize::from(to)].try_send(Deliver(input)) {
+                    Ok(()) | Err(SendError::Closed(_)) => {}
+                    Err(SendError::Full(_)) => {
+                        tracing::error!(container = to, "a mailbox is full in spite of credits");
+                    }
+                }
+            }
+            Action::Send(node, frame) => self.links.send_frame(node, frame),
+            Action::Credit { node, credit, rows, weight } => {
+                self.links.send(node, Wire::Credits(vec![(credit, rows, weight)]));
+            }
+            Action::Report(report) => {
+                self.notify(Notice::Core(crate::core::Input::Reported(report)))
+            }
+            Action::Closed { topology, prototype, name, state } => {
+                let closed = crate::core::Input::Closed { topology, prototype, name, state };
+                self.notify(Notice::Core(closed));
+            }
+            Action::Stopped => self.notify(Notice::Core(crate::core::Input::Stopped(self.number))),
+        }
+    }
+
+    fn notify(&self, notice: Notice) {
+        if self.notices.try_send(notice).is_err() {
+            tracing::error!(container = self.number, "the driver does not take notices");
+        }
+    }
+}
+
+impl Actor for ContainerActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+    }
+}
+
+impl Handler<Meet> for ContainerActor {
+    type Result = ();
+
+    fn handle(&mut self, Meet(neighbours): Meet, _: &mut Self::Context) {
+        self.neighbours = neighbours;
+    }
+}
+
+impl Handler<Deliver> for ContainerActor {
+    type Result = ();
+
+    fn handle(&mut self, Deliver(input): Deliver, ctx: &mut Self::Context) {
+        self.step(input, ctx);
+    }
+}

@@ -1,0 +1,311 @@
+//! The driver of a node's core: one task that feeds it and does what it wants done.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::Addr;
+use libp2p::PeerId;
+use membership::{Member, NodeId, Reason, Time};
+use pe::Registry;
+use pe::topology::Plan;
+use routing::FrameHeader;
+use tokio::sync::{mpsc, oneshot};
+
+use super::actor::{ContainerActor, Deliver};
+use super::clock::Clock;
+use super::identity::node_of;
+use super::links::{GreetingError, Shared};
+use super::net::{Command, NetEvent, Side};
+use super::wire::Wire;
+use super::{Exit, RunError};
+use crate::core::{Action, Event, Input, NodeCore, Status};
+
+/// Between two attempts to reach the same address.
+const DIAL_AGAIN: Duration = Duration::from_millis(500);
+
+/// Something for the driver.
+pub(super) enum Notice {
+    /// An input for the core.
+    Core(Input),
+    /// We have a control link to a member.
+    Greeted(Member),
+    /// We have none.
+    NotGreeted(NodeId, GreetingError),
+    /// We have it no more.
+    ControlEnded(NodeId),
+    /// SIGTERM or its like; the second time it is meant.
+    Stop,
+}
+
+/// Who wants to know how the node is.
+pub(super) type StatusAsker = oneshot::Sender<Status>;
+
+pub(super) struct Driver {
+    pub(super) core: NodeCore,
+    pub(super) clock: Clock,
+    pub(super) shared: Shared,
+    pub(super) registry: Arc<Registry>,
+    pub(super) plans: Vec<Arc<Plan>>,
+    pub(super) control_swarm: mpsc::Sender<Command>,
+    pub(super) containers: Arc<[Addr<ContainerActor>]>,
+    pub(super) seeds: Vec<String>,
+    /// Members that we want links to.
+    pub(super) wanted: BTreeMap<NodeId, Member>,
+    /// When an address was dialled last.
+    pub(super) dialled: BTreeMap<SocketAddr, Time>,
+    pub(super) next_seeds: Time,
+    pub(super) seed_rounds: u32,
+    pub(super) is_stopping: bool,
+    pub(super) outcome: Option<Result<Exit, RunError>>,
+}
+
+/// Where inputs come from.
+pub(super) struct Inbox {
+    pub(super) notices: mpsc::Receiver<Notice>,
+    pub(super) net: mpsc::Receiver<(Side, NetEvent)>,
+    pub(super) askers: mpsc::Receiver<StatusAsker>,
+}
+
+impl Driver {
+    /// Runs the core until it is done, or cannot be.
+    pub(super) async fn run(mut self, mut inbox: Inbox) -> Result<Exit, RunError> {
+        self.step(Input::Started).await;
+        loop {
+            if let Some(outcome) = self.outcome.take() {
+                return outcome;
+            }
+            self.dial_seeds().await;
+            let deadline = self.core.deadline().unwrap_or(self.next_seeds).min(self.next_seeds);
+            let woke = tokio::time::sleep_until(self.clock.instant(deadline).into());
+            tokio::select! {
+                Some(notice) = inbox.notices.recv() => self.notice(notice).await,
+                Some((side, event)) = inbox.net.recv() => self.net(side, event).await,
+                Some(asker) = inbox.askers.recv() => {
+                    let now = self.clock.now();
+                    let mut status = self.core.status(now);
+                    let uptime = now.0.as_millis();
+                    status.uptime_ms = u64::try_from(uptime).unwrap_or(u64::MAX);
+                    // Whoever asked may have gone.
+                    let _ = asker.send(status);
+                }
+                () = woke => self.step(Input::Woke).await,
+            }
+        }
+    }
+
+    async fn step(&mut self, input: Input) {
+        let mut actions = Vec::new();
+        self.core.step(self.clock.now(), input, &mut actions);
+        *self.shared.hello.write().expect("nobody panics with it") = self.core.hello();
+        for action in actions {
+            self.act(action).await;
+        }
+    }
+
+    async fn act(&mut self, action: Action) {
+        match action {
+            Action::Send(to, message) => {
+                if !self.shared.links.send(to.node, Wire::Core(message)) {
+                    self.dial(&to).await;
+                }
+            }
+            Action::Connect(member) => {
+                self.wanted.insert(member.node, member.clone());
+                if !self.shared.links.has_control(member.node) {
+                    self.dial(&member).await;
+                }
+                self.shared.start_data_link(member);
+            }
+            Action::Disconnect(node, _) => {
+                self.wanted.remove(&node);
+                self.shared.links.drop_links(node);
+            }
+            Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))).await,
+            Action::Ask(round) => self.all(|| pe::Input::Asked(round)).await,
+            Action::Stop => self.all(|| pe::Input::Stopped).await,
+            Action::List { topology, prototype } => self.list(topology, prototype),
+            Action::Open { container, topology, prototype, name, position } => {
+                let open = pe::Input::Open { topology, prototype, name, position };
+                self.container(container, open).await;
+            }
+            Action::Close { container, topology, prototype, name } => {
+                self.container(container, pe::Input::Close { topology, prototype, name }).await;
+            }
+            Action::Farewell(node) => {
+                self.shared.links.send_frame(node, vec![0; FrameHeader::LEN]);
+            }
+            Action::Tell(event) => tell(&event),
+            Action::Exit(left) => {
+                self.outcome = Some(match left {
+                    None => Ok(Exit::Left),
+                    Some(events) => Err(RunError::DrainLimit(events)),
+                });
+            }
+        }
+    }
+
+    async fn all(&self, input: impl Fn() -> pe::Input) {
+        for container in 0..self.containers.len() {
+            let container = u16::try_from(container).expect("config bounds the containers");
+            self.container(container, input()).await;
+        }
+    }
+
+    async fn container(&self, number: u16, input: pe::Input) {
+        if let Some(container) = self.containers.get(usize::from(number)) {
+            // An error says that the node ends.
+            let _ = container.send(Deliver(input)).await;
+        }
+    }
+
+    /// Finding partitions looks at the disk, so it is done aside.
+    fn list(&self, topology: u16, prototype: u16) {
+        let (registry, notices) = (Arc::clone(&self.registry), self.shared.notices.clone());
+        let plan = Arc::clone(&self.plans[usize::from(topology)]);
+        tokio::task::spawn_blocking(move || {
+            let spout = &plan.prototypes[usize::from(prototype)];
+            let partitions = registry.partitions(spout).map_err(|error| error.to_string());
+            let listed = Input::Listed { topology, prototype, partitions };
+            // An error says that the node ends.
+            let _ = notices.blocking_send(Notice::Core(listed));
+        });
+    }
+
+    async fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Core(input) => self.step(input).await,
+            Notice::Greeted(member) => self.step(Input::Met(member)).await,
+            Notice::NotGreeted(node, error) => {
+                tracing::warn!(%node, "no greeting: {error}");
+                let is_final = match &error {
+                    GreetingError::Refused(_) => true,
+                    GreetingError::Wire(error) => {
+                        matches!(error, super::wire::WireError::Version(_))
+                    }
+                };
+                if is_final && self.core.record().is_none() {
+                    self.outcome = Some(Err(RunError::Refused(node, error.to_string())));
+                }
+            }
+            Notice::ControlEnded(node) => {
+                if let Some(member) = self.wanted.get(&node).cloned() {
+                    self.dialled.remove(&member.control);
+                    self.dial(&member).await;
+                }
+            }
+            Notice::Stop if self.is_stopping => {
+                self.outcome = Some(Err(RunError::Forced));
+            }
+            Notice::Stop => {
+                self.is_stopping = true;
+                self.step(Input::Leave).await;
+            }
+        }
+    }
+
+    async fn net(&mut self, side: Side, event: NetEvent) {
+        match (side, event) {
+            (Side::Control, NetEvent::Connected(peer)) => {
+                if !self.shared.links.has_control(node_of(&peer)) {
+                    let shared = self.shared.clone();
+                    tokio::spawn(async move { shared.control_link(peer).await });
+                }
+            }
+            (Side::Control, NetEvent::DialFailed { peer: Some(peer), is_refused: true, .. }) => {
+                // It was there, and its port is closed now.
+                let node = node_of(&peer);
+                if self.wanted.contains_key(&node) {
+                    self.step(Input::Lost(node)).await;
+                }
+            }
+            (Side::Control, NetEvent::DialFailed { text, .. }) if self.core.record().is_none() => {
+                if self.seed_rounds.is_power_of_two() {
+                    tracing::warn!("a seed cannot be reached: {text}");
+                }
+            }
+            (_, NetEvent::HandshakeFailed { from, text }) => {
+                tracing::warn!(%from, "a handshake failed (wrong cluster key, or no node?): {text}");
+            }
+            (side, event) => tracing::debug!(?side, ?event, "network"),
+        }
+    }
+
+    async fn dial(&mut self, member: &Member) {
+        let now = self.clock.now();
+        let last = self.dialled.get(&member.control);
+        if last.is_some_and(|last| now - *last < DIAL_AGAIN) {
+            return;
+        }
+        if let Ok(peer) = PeerId::from_bytes(&member.peer) {
+            self.dialled.retain(|_, last| now - *last < DIAL_AGAIN);
+            self.dialled.insert(member.control, now);
+            // An error says that the node ends.
+            let _ = self.control_swarm.send(Command::Dial(member.control, Some(peer))).await;
+        }
+    }
+
+    /// Until we are in a cluster, knock at all seeds, again and again.
+    async fn dial_seeds(&mut self) {
+        let now = self.clock.now();
+        if self.next_seeds > now {
+            return;
+        }
+        self.next_seeds = now + 2 * DIAL_AGAIN;
+        if self.core.record().is_some() || self.seeds.is_empty() {
+            return;
+        }
+        self.seed_rounds += 1;
+        if self.seed_rounds > 1 && self.seed_rounds.is_power_of_two() {
+            tracing::warn!("waiting for a member at {}", self.seeds.join(", "));
+        }
+        let (seeds, swarm) = (self.seeds.clone(), self.control_swarm.clone());
+        tokio::spawn(async move {
+            for seed in seeds {
+                match tokio::net::lookup_host(&seed).await {
+                    Ok(addresses) => {
+                        for address in addresses {
+                            // An error says that the node ends.
+                            let _ = swarm.send(Command::Dial(address, None)).await;
+                        }
+                    }
+                    Err(error) => tracing::warn!(seed, "no address for a seed: {error}"),
+                }
+            }
+        });
+    }
+}
+
+/// One line for each thing that people want to know.
+fn tell(event: &Event) {
+    match event {
+        Event::Up(member) => {
+            tracing::info!(node = %member.node, run = member.run.0, at = %member.control, "member up");
+        }
+        Event::Down(member, reason) => {
+            let why = match reason {
+                Reason::Left => "left",
+                Reason::Failed => "does not answer",
+                Reason::Restarted => "started again",
+            };
+            tracing::info!(node = %member.node, run = member.run.0, why, "member down");
+        }
+        Event::View { epoch, members, moved, took } => {
+            let ms = took.as_millis();
+            tracing::info!(epoch = epoch.0, members, slots_moved = moved, ms, "new view");
+        }
+        Event::Phase(topology, phase) => tracing::info!(topology, ?phase, "topology"),
+        Event::Fenced => tracing::warn!("the others took this node for dead; it joins again"),
+        Event::RefusedGossip(why) => tracing::warn!("gossip refused: {why}"),
+        Event::RefusedView(node, why) => tracing::warn!(%node, "a view refused: {why}"),
+        Event::NothingToRead(spout, why) => tracing::error!(spout, "nothing to read: {why}"),
+        Event::PartitionLost(name) => {
+            tracing::warn!(
+                partition = name.as_str(),
+                "a partition is lost with the node it went to"
+            );
+        }
+        Event::Leaving => tracing::info!("leaving"),
+    }
+}

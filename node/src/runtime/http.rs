@@ -1,0 +1,283 @@
+//! What a node shows over HTTP.
+//!
+//! A browser or a command asks one node, and gets what that node knows: its status, its tables, and
+//! whether it is of use. Nothing can be changed here. The node itself is asked through a channel, so a
+//! node that is stuck is told apart from one that is not there.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::Server;
+use actix_web::http::header::ContentType;
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, Resource, Route, guard, web};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+
+use super::tables::Tables;
+use crate::core::Status;
+
+/// Where the node is asked for its status: it answers what it is sent.
+pub(super) type StatusDoor = mpsc::Sender<oneshot::Sender<Status>>;
+
+/// How long the node may take to answer. It answers between two steps, so this is far too long unless
+/// it is stuck.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The most connections at a time: people and their tools, not a public.
+const CONNECTIONS_MAX: usize = 256;
+
+/// The most bytes of a request's body; none is looked at.
+const BODY_MAX: usize = 4 << 10;
+
+/// How long a connection may say nothing between two requests, take for the head of one, and take to go.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+const DISCONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Serves on a listener, in a thread of its own, from when the result is awaited or spawned on the
+/// current actix system.
+pub(super) fn serve(listener: TcpListener, tables: Arc<Tables>, ask: StatusDoor) -> Server {
+    let desk = web::Data::new(Desk { tables, ask, patience: PATIENCE });
+    let app = move || {
+        let limit = web::PayloadConfig::new(BODY_MAX);
+        App::new().app_data(desk.clone()).app_data(limit).configure(routes)
+    };
+    let server = HttpServer::new(app)
+        .workers(1)
+        .disable_signals()
+        .max_connections(CONNECTIONS_MAX)
+        .keep_alive(KEEP_ALIVE)
+        .client_request_timeout(REQUEST_LIMIT)
+        .client_disconnect_timeout(DISCONNECT_LIMIT)
+        .shutdown_timeout(1)
+        .listen(listener)
+        .expect("a listener that is bound can be made non-blocking");
+    server.run()
+}
+
+/// What the answers are made of.
+struct Desk {
+    tables: Arc<Tables>,
+    ask: StatusDoor,
+    patience: Duration,
+}
+
+impl Desk {
+    /// Asks the node; `None` if it does not answer.
+    async fn status(&self) -> Option<Status> {
+        let asked = async {
+            let (reply, answer) = oneshot::channel();
+            self.ask.send(reply).await.ok()?;
+            answer.await.ok()
+        };
+        tokio::time::timeout(self.patience, asked).await.ok().flatten()
+    }
+}
+
+fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(resource("/api/v1/status", reading().to(status)))
+        .service(resource("/api/v1/tables", reading().to(table_names)))
+        .service(resource("/api/v1/tables/{name}", reading().to(table)))
+        .service(resource("/healthz", reading().to(healthz)))
+        .service(resource("/readyz", reading().to(readyz)))
+        .default_service(web::to(missing));
+}
+
+fn resource(path: &str, route: Route) -> Resource {
+    web::resource(path).route(route).default_service(web::to(refused))
+}
+
+fn reading() -> Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
+}
+
+async fn status(desk: web::Data<Desk>) -> HttpResponse {
+    match desk.status().await {
+        Some(status) => HttpResponse::Ok().json(status),
+        None => unavailable(SILENT),
+    }
+}
+
+async fn table_names(desk: web::Data<Desk>) -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "tables": desk.tables.names() }))
+}
+
+async fn table(desk: web::Data<Desk>, name: web::Path<String>) -> HttpResponse {
+    match desk.tables.rows(&name) {
+        Some(rows) => {
+            let body = [&b"{\"rows\":"[..], &rows, b"}"].concat();
+            HttpResponse::Ok().content_type(ContentType::json()).body(body)
+        }
+        None => not_found(&format!("no table `{name}` on this node")),
+    }
+}
+
+async fn healthz() -> HttpResponse {
+    HttpResponse::Ok().content_type(ContentType::plaintext()).body("ok")
+}
+
+async fn readyz(desk: web::Data<Desk>) -> HttpResponse {
+    match desk.status().await {
+        Some(status) if status.epoch > 0 => {
+            HttpResponse::Ok().content_type(ContentType::plaintext()).body("ready")
+        }
+        Some(_) => unavailable("the node is not yet in a cluster"),
+        None => unavailable(SILENT),
+    }
+}
+
+async fn missing(request: HttpRequest) -> HttpResponse {
+    not_found(&format!("nothing at {}", request.path()))
+}
+
+async fn refused() -> HttpResponse {
+    HttpResponse::MethodNotAllowed()
+        .insert_header(("Allow", "GET, HEAD"))
+        .json(json!({ "error": "nothing can be changed here" }))
+}
+
+const SILENT: &str = "the node does not answer";
+
+fn unavailable(reason: &str) -> HttpResponse {
+    HttpResponse::ServiceUnavailable().json(json!({ "error": reason }))
+}
+
+fn not_found(reason: &str) -> HttpResponse {
+    HttpResponse::NotFound().json(json!({ "error": reason }))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::Method;
+    use actix_web::{rt, test};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// A node that answers, with this epoch; or one that does not.
+    fn node(epoch: Option<u64>) -> StatusDoor {
+        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<Status>>(1);
+        rt::spawn(async move {
+            let mut unanswered = Vec::new();
+            while let Some(reply) = asked.recv().await {
+                match epoch {
+                    Some(epoch) => reply.send(shown(epoch)).unwrap(),
+                    None => unanswered.push(reply),
+                }
+            }
+        });
+        ask
+    }
+
+    fn shown(epoch: u64) -> Status {
+        Status {
+            node: "00000000000000ab".to_owned(),
+            run: 1,
+            cluster: "starling".to_owned(),
+            version: "0",
+            uptime_ms: 5,
+            epoch,
+            coordinator: None,
+            slots: 1024,
+            key_hash: routing::KEY_HASH,
+            members: Vec::new(),
+            topologies: Vec::new(),
+        }
+    }
+
+    fn tables() -> Arc<Tables> {
+        let tables = Tables::default();
+        tables.table("b").lock().put(b"1", br#"{"n":1}"#, 9).unwrap();
+        tables.table("b").lock().put(b"2", br#"{"n":2}"#, 9).unwrap();
+        tables.table("a b").lock().put(b"", b"{}", 9).unwrap();
+        Arc::new(tables)
+    }
+
+    /// The status and body of the answer to a request.
+    fn answer(method: Method, path: &str, epoch: Option<u64>) -> (u16, String) {
+        rt::System::new().block_on(async {
+            let patience = Duration::from_millis(epoch.map_or(20, |_| 20_000));
+            let desk = Desk { tables: tables(), ask: node(epoch), patience };
+            let app = App::new().app_data(web::Data::new(desk)).configure(routes);
+            let app = test::init_service(app).await;
+            let request = test::TestRequest::with_uri(path).method(method).to_request();
+            let response = test::call_service(&app, request).await;
+            let status = response.status().as_u16();
+            (status, String::from_utf8(test::read_body(response).await.to_vec()).unwrap())
+        })
+    }
+
+    fn get(path: &str) -> (u16, String) {
+        answer(Method::GET, path, Some(3))
+    }
+
+    fn error(text: &str) -> String {
+        json!({ "error": text }).to_string()
+    }
+
+    #[test]
+    fn the_status_is_what_the_node_answers() {
+        let (code, body) = get("/api/v1/status");
+        let status: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((code, &status["epoch"], &status["slots"]), (200, &json!(3), &json!(1024)));
+    }
+
+    #[test]
+    fn tables_are_listed_and_shown() {
+        assert_eq!(get("/api/v1/tables"), (200, r#"{"tables":["a b","b"]}"#.to_owned()));
+        assert_eq!(get("/api/v1/tables/b"), (200, r#"{"rows":[{"n":1},{"n":2}]}"#.to_owned()));
+        assert_eq!(get("/api/v1/tables/a%20b"), (200, r#"{"rows":[{}]}"#.to_owned()));
+        assert_eq!(get("/api/v1/tables/x"), (404, error("no table `x` on this node")));
+    }
+
+    #[test]
+    fn a_node_without_a_view_is_healthy_and_not_ready() {
+        assert_eq!(get("/healthz"), (200, "ok".to_owned()));
+        assert_eq!(get("/readyz"), (200, "ready".to_owned()));
+        assert_eq!(answer(Method::GET, "/healthz", Some(0)), (200, "ok".to_owned()));
+        let reason = error("the node is not yet in a cluster");
+        assert_eq!(answer(Method::GET, "/readyz", Some(0)), (503, reason));
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_said_to_be_silent() {
+        for path in ["/readyz", "/api/v1/status"] {
+            assert_eq!(answer(Method::GET, path, None), (503, error("the node does not answer")));
+        }
+        assert_eq!(answer(Method::GET, "/api/v1/tables/b", None).0, 200);
+    }
+
+    #[test]
+    fn everything_else_is_refused_in_json() {
+        assert_eq!(get("/api/v1/nothing"), (404, error("nothing at /api/v1/nothing")));
+        assert_eq!(get("/").0, 404);
+        let changed = answer(Method::POST, "/api/v1/status", Some(3));
+        assert_eq!(changed, (405, error("nothing can be changed here")));
+        assert_eq!(answer(Method::HEAD, "/healthz", Some(3)).0, 200);
+    }
+
+    #[test]
+    fn it_serves_on_a_socket_until_it_is_stopped() {
+        let answer = rt::System::new().block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = serve(listener, tables(), node(Some(3)));
+            let handle = server.handle();
+            let serving = rt::spawn(server);
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = b"GET /api/v1/tables/b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            handle.stop(true).await;
+            serving.await.unwrap().unwrap();
+            answer
+        });
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("content-type: application/json\r\n"), "{answer}");
+        assert!(answer.ends_with(r#"{"rows":[{"n":1},{"n":2}]}"#), "{answer}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Who a node is, across its lives: a key pair and a count of starts, in the data directory.
+//!
+//! The node's name follows from its public key, so nobody can take it without the key. The count grows
+//! by one at every start and is on disk before anybody hears of it: that is how the others tell a node
+//! that has started again from one that was slow.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use libp2p::PeerId;
+use libp2p::identity::Keypair;
+use membership::{NodeId, Run};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::RunError;
+
+/// A node's identity, and its hold on the data directory.
+pub(super) struct Identity {
+    pub(super) keypair: Keypair,
+    pub(super) run: Run,
+    /// Held for as long as the node lives: two nodes with one identity would undo each other.
+    _lock: File,
+}
+
+impl Identity {
+    /// Opens a data directory, making it and the identity if they are not there.
+    pub(super) fn open(folder: &Path) -> Result<Self, RunError> {
+        fs::create_dir_all(folder).map_err(|error| RunError::disk(folder, &error))?;
+        let lock = lock(&folder.join("lock"))?;
+        let keypair = keypair(&folder.join("identity.key"))?;
+        let run = next_run(folder)?;
+        Ok(Self { keypair, run, _lock: lock })
+    }
+
+    pub(super) fn peer(&self) -> PeerId {
+        self.keypair.public().to_peer_id()
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        node_of(&self.peer())
+    }
+}
+
+/// The name of the node with a public key.
+pub(super) fn node_of(peer: &PeerId) -> NodeId {
+    NodeId(xxh3_64(&peer.to_bytes()))
+}
+
+fn lock(path: &Path) -> Result<File, RunError> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    let file = file.map_err(|error| RunError::disk(path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            Err(RunError::InUse(path.parent().unwrap_or(path).to_owned()))
+        }
+        Err(fs::TryLockError::Error(error)) => Err(RunError::disk(path, &error)),
+    }
+}
+
+fn keypair(path: &Path) -> Result<Keypair, RunError> {
+    if path.exists() {
+        let bytes = fs::read(path).map_err(|error| RunError::disk(path, &error))?;
+        return Keypair::from_protobuf_encoding(&bytes)
+            .map_err(|error| RunError::Disk(path.to_owned(), format!("no key: {error}")));
+    }
+    let keypair = Keypair::generate_ed25519();
+    let bytes = keypair.to_protobuf_encoding().expect("an ed25519 key can be encoded");
+    write_synced(path, &bytes)?;
+    Ok(keypair)
+}
+
+fn next_run(folder: &Path) -> Result<Run, RunError> {
+    let path = folder.join("run");
+    let before = match File::open(&path) {
+        Ok(mut file) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text).map_err(|error| RunError::disk(&path, &error))?;
+            let run: Result<u64, _> = text.trim().parse();
+            run.map_err(|_| RunError::Disk(path.clone(), "no count of starts".to_owned()))?
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(RunError::disk(&path, &error)),
+    };
+    let run = before + 1;
+    write_synced(&path, format!("{run}\n").as_bytes())?;
+    Ok(Run(run))
+}
+
+/// Replaces a file whole: after a crash it is the old one or the new one.
+pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let staged = PathBuf::from(format!("{}.new", path.display()));
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&staged)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&staged, path)?;
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|error| RunError::disk(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_the_same_in_its_next_life_and_alone_in_its_directory() {
+        let folder = std::env::temp_dir().join(format!("starling-identity-{}", std::process::id()));
+        let first = Identity::open(&folder).unwrap();
+        assert!(matches!(Identity::open(&folder), Err(RunError::InUse(_))));
+        let (node, run) = (first.node(), first.run);
+        drop(first);
+        let second = Identity::open(&folder).unwrap();
+        assert_eq!((second.node(), second.run), (node, Run(run.0 + 1)));
+        drop(second);
+        fs::write(folder.join("run"), "many").unwrap();
+        let refused = Identity::open(&folder).err().unwrap().to_string();
+        assert!(refused.contains("run: no count of starts"), "{refused}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

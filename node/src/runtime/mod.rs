@@ -1,0 +1,349 @@
+//! What drives a node on a real machine.
+//!
+//! Nothing is decided here. The network has a tokio runtime of its own, since beside busy actors its
+//! round trips go from microseconds to milliseconds; the containers have an arbiter each; HTTP and
+//! signals share the system's thread. The order in which all that ends is written down in [`run`].
+
+mod actor;
+mod clock;
+mod driver;
+mod http;
+mod identity;
+mod links;
+mod net;
+mod shipped;
+mod sinks;
+mod spouts;
+mod tables;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use actix::prelude::*;
+use libp2p::pnet::PreSharedKey;
+use membership::{Member, Membership, Time};
+use pe::topology::Plan;
+use pe::{Container, Layout, Phase, Registry, Waker};
+use routing::SlotTable;
+use tokio::sync::{mpsc, oneshot};
+
+use self::actor::{ContainerActor, Deliver, Meet};
+use self::clock::Clock;
+use self::driver::{Driver, Inbox, Notice};
+use self::identity::Identity;
+use self::links::{Links, Shared};
+use self::net::{Net, Side};
+use self::shipped::shipped;
+use self::tables::Tables;
+use crate::config::NodeConfig;
+use crate::core::{NodeCore, Setup};
+
+/// Notices that may wait for the driver.
+const NOTICES: usize = 1 << 16;
+
+/// How a node ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It was told to leave, and left nothing behind.
+    Left,
+}
+
+/// Why a node could not start, or ended otherwise than it should.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A file or directory cannot be used. Nothing was started.
+    Disk(PathBuf, String),
+    /// Another process has the data directory. Nothing was started.
+    InUse(PathBuf),
+    /// The cluster key is none. Nothing was started.
+    Key(PathBuf, String),
+    /// An address cannot be listened at. Nothing was started.
+    Listen(SocketAddr, String),
+    /// A member does not take this node; the cluster is as it was.
+    Refused(membership::NodeId, String),
+    /// The node left, but some of its events were not confirmed in time.
+    DrainLimit(u64),
+    /// The node was told to stop a second time before it had left.
+    Forced,
+}
+
+impl RunError {
+    fn disk(path: &Path, error: &std::io::Error) -> Self {
+        Self::Disk(path.to_owned(), error.to_string())
+    }
+
+    /// The exit code of the contract.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Disk(..) | Self::InUse(_) | Self::Listen(..) | Self::Forced => 1,
+            Self::Key(..) => 78,
+            Self::Refused(..) => 69,
+            Self::DrainLimit(_) => 75,
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::InUse(path) => {
+                write!(f, "{}: another node uses this data directory", path.display())
+            }
+            Self::Key(path, why) => write!(f, "{}: not a cluster key: {why}", path.display()),
+            Self::Listen(address, why) => write!(f, "cannot listen at {address}: {why}"),
+            Self::Refused(node, why) => write!(f, "refused by node {node}: {why}"),
+            Self::DrainLimit(0) => f.write_str("forced: the time to leave was up"),
+            Self::DrainLimit(events) => {
+                write!(f, "forced: the time to leave was up, {events} events were not confirmed")
+            }
+            Self::Forced => f.write_str("forced: told to stop twice"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// What a program can do: its types, and what its table sinks share with HTTP.
+#[derive(Debug)]
+pub struct Program {
+    /// The types that topologies may name.
+    pub registry: Registry,
+    tables: Arc<Tables>,
+}
+
+impl Default for Program {
+    /// The shipped spouts and sinks: `text-files` and `lines`, `stdout`, `text-file` and `table`.
+    fn default() -> Self {
+        let tables = Arc::default();
+        Self { registry: shipped(&tables), tables }
+    }
+}
+
+/// Runs a node until it has left, on this thread and those it starts.
+///
+/// `plans` were made with the catalog of the program's registry.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exit, RunError> {
+    let identity = Identity::open(&config.data_dir)?;
+    let key = config.cluster.key_file.as_deref().map(read_key).transpose()?;
+    let http = TcpListener::bind(config.http)
+        .map_err(|error| RunError::Listen(config.http, error.to_string()))?;
+    let network = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("starling-net")
+        .enable_all()
+        .build()
+        .map_err(|error| RunError::Disk(PathBuf::from("threads"), error.to_string()))?;
+    let (control, data) = network.block_on(async {
+        let control = Net::listen(&identity.keypair, key, config.listen).await?;
+        let data = Net::listen(&identity.keypair, key, config.listen_data).await?;
+        Ok::<_, RunError>((control, data))
+    })?;
+    let http_address =
+        http.local_addr().map_err(|error| RunError::disk(Path::new("http"), &error))?;
+    let me = Member {
+        node: identity.node(),
+        run: identity.run,
+        peer: identity.peer().to_bytes(),
+        control: control.address,
+        data: data.address,
+        http: Some(http_address),
+        containers: u16::try_from(config.containers).expect("config bounds the containers"),
+    };
+    write_addresses(&config.data_dir, &me)?;
+    let mut plans: Vec<_> = plans.into_iter().map(Arc::new).collect();
+    plans.sort_by(|one, two| one.name.cmp(&two.name));
+    tracing::info!(node = %me.node, run = me.run.0, control = %me.control, data = %me.data,
+        http = %http_address, cluster = config.cluster.name, "listening");
+    let system = System::new();
+    let outcome = system.block_on(start(Parts {
+        config,
+        program,
+        plans,
+        me,
+        control,
+        data,
+        http,
+        network: &network,
+    }));
+    // The driver has ended: containers, HTTP and their threads are stopped; what is left is the network,
+    // whose tasks wait for bytes that nobody needs any more.
+    network.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+/// What a node is put together from.
+struct Parts<'n> {
+    config: NodeConfig,
+    program: Program,
+    plans: Vec<Arc<Plan>>,
+    me: Member,
+    control: Net,
+    data: Net,
+    http: TcpListener,
+    network: &'n tokio::runtime::Runtime,
+}
+
+async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
+    let Parts { config, program, plans, me, control, data, http, network } = parts;
+    let Program { registry, tables } = program;
+    let registry = Arc::new(registry);
+    let (clock, links) = (Clock::start(), Arc::new(Links::default()));
+    let (notices, notice_queue) = mpsc::channel(NOTICES);
+    let (askers, asker_queue) = mpsc::channel(64);
+    let arbiters: Vec<_> = (0..config.containers).map(|_| Arbiter::new()).collect();
+    let first = first_layout(&me, &config, &plans);
+    let containers: Arc<[_]> = (0..)
+        .zip(&arbiters)
+        .map(|(number, arbiter)| {
+            let (registry, plans, first) =
+                (Arc::clone(&registry), plans.clone(), Arc::clone(&first));
+            let (links, notices) = (Arc::clone(&links), notices.clone());
+            ContainerActor::start_in_arbiter(&arbiter.handle(), move |ctx: &mut Context<_>| {
+                let address = ctx.address();
+                // A waker that finds a full mailbox is not needed: the container is awake.
+                let waker = Waker::new(move || drop(address.try_send(Deliver(pe::Input::Woken))));
+                let container = Container::new(number, first, &registry, &plans, waker);
+                ContainerActor::new(container, number, links, notices, clock)
+            })
+        })
+        .collect();
+    for container in containers.iter() {
+        // An error says that the arbiter is gone; then the node ends soon.
+        let _ = container.send(Meet(Arc::clone(&containers))).await;
+    }
+    let setup = Setup {
+        cluster: config.cluster.name.clone(),
+        cluster_id: rand::random(),
+        is_founder: config.bootstrap,
+        slots: config.cluster.slots,
+        expected_nodes: config.cluster.expected_nodes,
+        plans: plans.clone(),
+    };
+    let gossip = match me.control.ip().is_loopback() {
+        true => membership::Config::local(),
+        false => membership::Config::lan(),
+    };
+    let membership = Membership::new(me, gossip, rand::random()).expect("the presets are valid");
+    let core = NodeCore::new(setup, membership);
+    let (control_swarm, control_commands) = mpsc::channel(256);
+    let (data_swarm, data_commands) = mpsc::channel(256);
+    let (events, net) = mpsc::channel(1024);
+    let shared = Shared {
+        links,
+        notices: notices.clone(),
+        hello: Arc::new(RwLock::new(core.hello())),
+        control_streams: control.streams.clone(),
+        data_streams: data.streams.clone(),
+        data_swarm,
+        containers: Arc::clone(&containers),
+    };
+    network.spawn(shared.clone().accept_control());
+    network.spawn(shared.clone().accept_data());
+    network.spawn(control.run(Side::Control, control_commands, events.clone()));
+    network.spawn(data.run(Side::Data, data_commands, events));
+    let driver = Driver {
+        core,
+        clock,
+        shared,
+        registry,
+        plans,
+        control_swarm,
+        containers,
+        seeds: config.join.clone(),
+        wanted: BTreeMap::new(),
+        dialled: BTreeMap::new(),
+        next_seeds: Time::default(),
+        seed_rounds: 0,
+        is_stopping: false,
+        outcome: None,
+    };
+    let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };
+    let (done, outcome) = oneshot::channel();
+    network.spawn(async move {
+        // An error says that nobody waits, and that cannot be: see below.
+        let _ = done.send(driver.run(inbox).await);
+    });
+    network.spawn(signals(notices.clone()));
+    if config.exit_with_stdin {
+        network.spawn(stdin_closed(notices));
+    }
+    let server = http::serve(http, tables, askers);
+    let handle = server.handle();
+    actix::spawn(server);
+    let outcome = outcome.await.expect("the driver ends with an outcome");
+    handle.stop(false).await;
+    for arbiter in arbiters {
+        arbiter.stop();
+        if arbiter.join().is_err() {
+            tracing::error!("the thread of a container panicked");
+        }
+    }
+    outcome
+}
+
+/// What the containers have before there is a view: themselves, and nothing runs.
+fn first_layout(me: &Member, config: &NodeConfig, plans: &[Arc<Plan>]) -> Arc<Layout> {
+    let epoch = membership::Epoch(0);
+    let place = pe::Place { node: me.node, since: epoch, containers: me.containers };
+    let table = SlotTable::of_one(me.node, config.cluster.slots as usize);
+    let phases = vec![Phase::Waiting; plans.len()];
+    Arc::new(Layout::new(epoch, me.node, vec![place], table, plans, phases))
+}
+
+fn read_key(path: &Path) -> Result<PreSharedKey, RunError> {
+    let text = std::fs::read_to_string(path).map_err(|error| RunError::disk(path, &error))?;
+    text.parse().map_err(|_| {
+        let form = "three lines: /key/swarm/psk/1.0.0/, /base16/ and 64 hexadecimal digits";
+        RunError::Key(path.to_owned(), form.to_owned())
+    })
+}
+
+/// Where the node really listens, for scripts: ports may have been left to the system.
+fn write_addresses(folder: &Path, me: &Member) -> Result<(), RunError> {
+    let text = serde_json::json!({
+        "node": me.node.to_string(),
+        "pid": std::process::id(),
+        "control": me.control,
+        "data": me.data,
+        "http": me.http,
+    });
+    identity::write_synced(&folder.join("addresses.json"), format!("{text}\n").as_bytes())
+}
+
+async fn signals(notices: mpsc::Sender<Notice>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
+        tracing::error!("signals cannot be caught: SIGTERM will end the node at once");
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if notices.send(Notice::Stop).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Stops the node when its standard input is closed: so it does not outlive a parent that cannot tell.
+async fn stdin_closed(notices: mpsc::Sender<Notice>) {
+    let end = tokio::task::spawn_blocking(|| {
+        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())
+    });
+    // However it ends, the parent is not there any more.
+    let _ = end.await;
+    let _ = notices.send(Notice::Stop).await;
+}

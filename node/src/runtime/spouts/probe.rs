@@ -1,0 +1,162 @@
+//! A partition of a spout in a container, in virtual time: for tests.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use membership::{Epoch, NodeId, Time};
+use pe::topology::Topology;
+use pe::{
+    Action, Container, Input, Layout, Param, Params, PartitionName, PartitionReport, Phase, Place,
+    Position, Registry, Rows, RunReport, Sink, Spout, SpoutError, Waker,
+};
+use routing::SlotTable;
+
+/// One spout that feeds one sink, which keeps what comes.
+pub(super) struct Probe {
+    /// `None` once it was stopped.
+    container: Option<Container>,
+    lines: Arc<Mutex<Vec<String>>>,
+    /// Hears of each wake-up, and of the end of the last thread that could cause one.
+    pub(super) woken: Receiver<()>,
+}
+
+struct Collector(Arc<Mutex<Vec<String>>>);
+
+impl Sink for Collector {
+    fn write(&mut self, rows: &dyn Rows) -> Result<(), SpoutError> {
+        let mut lines = self.0.lock().unwrap();
+        for at in 0..rows.len() {
+            let mut json = Vec::new();
+            rows.write_field(at, 0, &mut json);
+            lines.push(serde_json::from_slice(&json).unwrap());
+        }
+        Ok(())
+    }
+}
+
+/// The parameters of a spout, as its topology would give them.
+pub(super) fn params<S: Spout>(text: &str) -> Result<Params, String> {
+    let registry = Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&lines()));
+    plan(&registry, text).map(|plan| plan.prototypes[0].params.clone())
+}
+
+const NO_PARAMS: &[Param] = &[];
+
+fn lines() -> Arc<Mutex<Vec<String>>> {
+    Arc::default()
+}
+
+fn opener(lines: &Arc<Mutex<Vec<String>>>) -> Arc<pe::OpenSink> {
+    let lines = Arc::clone(lines);
+    Arc::new(move |_| Ok(Box::new(Collector(Arc::clone(&lines)))))
+}
+
+fn plan(registry: &Registry, params: &str) -> Result<pe::topology::Plan, String> {
+    let text = format!(
+        "name = \"probe\"\n\
+         spout.source = {{ type = \"spout\", emits = \"lines\", params = {{ {params} }} }}\n\
+         pe.sink = {{ type = \"collect\", input = [{{ stream = \"lines\", grouping = \"global\" }}] }}\n"
+    );
+    Topology::parse(&text)
+        .and_then(|topology| topology.plan(&registry.catalog()))
+        .map_err(|problems| problems[0].message.clone())
+}
+
+impl Probe {
+    /// Opens a partition of a spout that was told `text`.
+    pub(super) fn open<S: Spout>(text: &str, name: PartitionName, position: Position) -> Self {
+        let lines = lines();
+        let registry =
+            Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&lines));
+        let plans = [Arc::new(plan(&registry, text).unwrap())];
+        let (me, since) = (NodeId(7), Epoch(1));
+        let places = vec![Place { node: me, since, containers: 1 }];
+        let (table, phases) = (SlotTable::of_one(me, 16), vec![Phase::Running]);
+        let layout = Arc::new(Layout::new(since, me, places, table, &plans, phases));
+        let (sender, woken) = channel();
+        // An error says that the probe is gone.
+        let waker = Waker::new(move || sender.send(()).unwrap_or_default());
+        let container = Container::new(0, layout, &registry, &plans, waker);
+        let mut probe = Self { container: Some(container), lines, woken };
+        probe.step(0.0, Input::Open { topology: 0, prototype: 0, name, position });
+        probe
+    }
+
+    /// One step with nothing else to do, after so many seconds.
+    pub(super) fn drain(&mut self, seconds: f64) {
+        self.step(seconds, Input::Drained);
+    }
+
+    /// Steps until there is nothing to do at this time.
+    pub(super) fn run(&mut self, seconds: f64) {
+        self.drain(seconds);
+        while self.container().wants_turn() {
+            self.drain(seconds);
+        }
+    }
+
+    /// Steps whenever the spout is woken, until it is exhausted.
+    pub(super) fn run_to_end(&mut self) {
+        self.run(0.0);
+        while !self.partition().is_exhausted {
+            self.wait();
+            self.run(0.0);
+        }
+    }
+
+    /// Waits until the spout is woken.
+    pub(super) fn wait(&mut self) {
+        self.woken.recv_timeout(Duration::from_secs(20)).expect("the spout is woken in time");
+        self.step(0.0, Input::Woken);
+    }
+
+    /// Takes the partition away, as when another node is to have it.
+    pub(super) fn close(&mut self, name: PartitionName) -> PartitionReport {
+        let input = Input::Close { topology: 0, prototype: 0, name };
+        let closed = self.step(0.0, input).into_iter().find_map(|action| match action {
+            Action::Closed { state, .. } => state,
+            _ => None,
+        });
+        closed.unwrap()
+    }
+
+    /// Drops the container, and the spout with it.
+    pub(super) fn stop(&mut self) {
+        self.container = None;
+    }
+
+    fn container(&mut self) -> &mut Container {
+        self.container.as_mut().expect("it was not stopped")
+    }
+
+    /// How the partition is.
+    pub(super) fn partition(&mut self) -> PartitionReport {
+        self.report().hosts[0].partitions[0].clone()
+    }
+
+    /// How many lines were given up for a reason.
+    pub(super) fn dropped(&mut self, reason: &str) -> u64 {
+        self.report().dropped.get(reason).copied().unwrap_or(0)
+    }
+
+    /// The lines that came since the last call.
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        self.report();
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+
+    fn report(&mut self) -> RunReport {
+        let report = self.step(0.0, Input::Asked(1)).into_iter().find_map(|action| match action {
+            Action::Report(report) => Some(report),
+            _ => None,
+        });
+        report.unwrap().runs.remove(0)
+    }
+
+    fn step(&mut self, seconds: f64, input: Input) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.container().step(Time(Duration::from_secs_f64(seconds)), input, &mut out);
+        out
+    }
+}

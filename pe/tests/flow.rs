@@ -1,0 +1,268 @@
+//! Order is kept and memory is bounded, whoever is slow and however the turns fall.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use pe as starling;
+
+use std::collections::BTreeMap;
+
+use pe::{Ctx, Event, On, Pe, Registry};
+use proptest::prelude::*;
+use support::{Cluster, Feed, Lend, Way, Written, at, feed, host};
+
+#[expect(dead_code, reason = "each test file uses its part")]
+mod support;
+
+#[derive(Clone, Event)]
+struct Step {
+    key: u64,
+    from: u64,
+    n: u64,
+    pad: String,
+}
+
+impl Lend for Step {
+    fn lend(&self) -> StepRef<'_> {
+        StepRef { key: self.key, from: self.from, n: self.n, pad: &self.pad }
+    }
+}
+
+/// The same under another name: an edge of its own between the same two PEs.
+#[derive(Event)]
+#[expect(dead_code, reason = "an event is a declaration of fields")]
+struct Back {
+    key: u64,
+    from: u64,
+    n: u64,
+}
+
+/// Passes steps on; `On<Step>` gives a step and a `Back`.
+#[derive(Default)]
+struct Relay;
+
+impl Pe for Relay {
+    type In = Step;
+    type Out = (Step, Back);
+}
+
+impl On<Step> for Relay {
+    fn on(&mut self, step: StepRef<'_>, ctx: &mut Ctx<'_, Self::Out>) {
+        ctx.emit(step);
+        ctx.emit(BackRef { key: step.n % 97, from: step.from, n: step.n });
+    }
+}
+
+/// Checks that the steps of its key come in order, from each spout.
+#[derive(Default)]
+struct Checker {
+    last: BTreeMap<u64, u64>,
+    n: u64,
+}
+
+#[derive(Clone, Event)]
+#[expect(dead_code, reason = "an event is a declaration of fields")]
+struct Wrong {
+    key: u64,
+    n: u64,
+}
+
+impl Pe for Checker {
+    type In = (Step, Back);
+    type Out = Wrong;
+}
+
+impl Checker {
+    fn check(&mut self, key: u64, from: u64, n: u64, ctx: &mut Ctx<'_, Wrong>) {
+        self.n += 1;
+        let last = self.last.insert(from, n);
+        if last.is_some_and(|last| last >= n) {
+            ctx.emit(WrongRef { key, n });
+        }
+    }
+}
+
+impl On<Step> for Checker {
+    fn on(&mut self, step: StepRef<'_>, ctx: &mut Ctx<'_, Wrong>) {
+        self.check(step.key, step.from, step.n, ctx);
+    }
+}
+
+impl On<Back> for Checker {
+    fn on(&mut self, _: BackRef, _: &mut Ctx<'_, Wrong>) {
+        // One key of many producers: there is no order among them.
+        self.n += 1;
+    }
+}
+
+/// A chain by key, task and key again, with several edges between any two containers.
+fn chain(nodes: &[u16], seed: u64) -> (Cluster, Written) {
+    let wrong = Written::default();
+    let registry = Registry::new()
+        .spout::<Feed<Step, 700>>("feed")
+        .pe::<Relay>("relay")
+        .pe::<Checker>("checker");
+    let text = r#"name = "chain"
+        spout.steps = { type = "feed", emits = "steps" }
+        [pe.one]
+        type = "relay"
+        input = [{ stream = "steps", key = ["key"] }]
+        emits = { Step = "one", Back = "back" }
+        [pe.two]
+        type = "relay"
+        input = [{ stream = "one", key = ["key"], grouping = "fields" }]
+        parallelism = 5
+        emits = { Step = "two", Back = "forth" }
+        [pe.check]
+        type = "checker"
+        input = [{ stream = "two", key = ["key"] }, { stream = "back", key = ["key"] }]
+        emits = "wrong"
+        [pe.other]
+        type = "checker"
+        input = [{ stream = "two", grouping = "global" }, { stream = "forth", grouping = "global" }]
+        emits = "wrong"
+        [pe.out]
+        type = "collect"
+        input = [{ stream = "wrong", grouping = "global" }]"#;
+    (Cluster::new(wrong.sink(registry, "collect"), text, nodes, seed), wrong)
+}
+
+fn steps(from: u64, count: u64, keys: u64, pad: usize) -> Vec<Step> {
+    let step = |n| Step { key: n * 7 % keys, from, n, pad: "x".repeat(pad) };
+    (0..count).map(step).collect()
+}
+
+fn applied(cluster: &mut Cluster, name: &str) -> u64 {
+    let at = host(&cluster.plans[0], name);
+    cluster.report().hosts[at].applied
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// From the spout to `check` a key takes one way, so it keeps the order in which each partition
+    /// emitted it.
+    #[test]
+    fn events_of_a_key_from_one_producer_stay_in_order(seed in any::<u64>(), keys in 1u64..200) {
+        for nodes in [&[1][..], &[3], &[2, 2], &[1, 2, 1]] {
+            let (mut cluster, wrong) = chain(nodes, seed);
+            for part in 0..3 {
+                feed(&part.to_string(), steps(part, 3000, keys, 3));
+            }
+            cluster.open("steps", &["0", "1", "2"]);
+            let report = cluster.finish();
+            let check = host(&cluster.plans[0], "check");
+            let other = host(&cluster.plans[0], "other");
+            prop_assert_eq!(report.hosts[check].applied, 2 * 9000);
+            prop_assert_eq!(report.hosts[other].applied, 2 * 9000);
+            let lines = wrong.take().len();
+            let of_check = report.hosts[check].emitted;
+            prop_assert_eq!(of_check, 0, "seed {} keys {} on {:?}: {}", seed, keys, nodes, lines);
+        }
+    }
+
+    /// Whoever stalls, and for however long: the spouts stop, nothing grows, and in the end all is there.
+    #[test]
+    fn a_container_that_stalls_stops_the_spouts_and_loses_nothing(
+        seed in any::<u64>(), stalled in 0usize..6, turns in 0usize..3000,
+    ) {
+        let (mut cluster, _) = chain(&[2, 2, 2], seed);
+        let part = ["0", "1", "2", "3"];
+        part.iter().zip(0..).for_each(|(name, from)| feed(name, steps(from, 4000, 500, 40)));
+        cluster.open("steps", &part);
+        cluster.turns(turns);
+        let stalled = at(stalled as u64 / 2 + 1, u16::try_from(stalled % 2).unwrap());
+        cluster.stalled.insert(stalled);
+        cluster.settle();
+        cluster.stalled.clear();
+        let report = cluster.finish();
+        let other = host(&cluster.plans[0], "other");
+        prop_assert_eq!(report.hosts[other].applied, 2 * 16_000, "seed {}", seed);
+        prop_assert!(report.dropped.is_empty(), "{:?}", report.dropped);
+        prop_assert_eq!((report.in_doubt, report.unconfirmed), (0, 0));
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_not_stepped_holds_the_spout_back_at_its_budget() {
+    let registry = Registry::new().spout::<Feed<Step, 1024>>("feed").pe::<Checker>("checker");
+    let text = r#"name = "near"
+        spout.steps = { type = "feed", emits = "steps" }
+        pe.check = { type = "checker", input = [{ stream = "steps", key = ["key"] }], emits = "wrong" }"#;
+    let mut cluster = Cluster::new(registry, text, &[2], 3);
+    feed("0", steps(0, 300_000, 1000, 8));
+    cluster.open_at(at(1, 0), (0, 0), "0", pe::Position::default());
+    cluster.settle_without(at(1, 1));
+    let report = cluster.report_of(at(1, 0));
+    assert!(report.hosts[0].is_held_back);
+    let emitted = report.hosts[0].emitted;
+    // 32 batches of at least half of 1,024 rows, and as many rows for ourselves.
+    assert!((30_000..70_000).contains(&emitted), "{emitted}");
+    let waiting = cluster.peak[&Way::Near(at(1, 0), at(1, 1))];
+    assert!(waiting <= 40, "{waiting} batches wait for a container with a budget of 32");
+    cluster.stalled.clear();
+    cluster.finish();
+    assert_eq!(applied(&mut cluster, "check"), 300_000);
+    assert!(cluster.peak[&Way::Near(at(1, 0), at(1, 1))] <= 40);
+}
+
+#[test]
+fn a_node_that_is_not_stepped_holds_the_spout_back_at_its_budget() {
+    let registry = Registry::new().spout::<Feed<Step, 1024>>("feed").pe::<Checker>("checker");
+    let text = r#"name = "far"
+        spout.steps = { type = "feed", emits = "steps" }
+        pe.check = { type = "checker", input = [{ stream = "steps", key = ["key"] }], emits = "wrong" }"#;
+    let mut cluster = Cluster::new(registry, text, &[1, 1], 3);
+    feed("0", steps(0, 400_000, 1000, 8));
+    cluster.open_at(at(1, 0), (0, 0), "0", pe::Position::default());
+    cluster.settle_without(at(2, 0));
+    let bytes = cluster.waiting_bytes(at(2, 0));
+    // A MiB is the most that one lane may have on its way, and a poll more.
+    assert!((900 << 10..1300 << 10).contains(&bytes), "{bytes} bytes wait");
+    assert!(cluster.report_of(at(1, 0)).hosts[0].is_held_back);
+    cluster.stalled.clear();
+    cluster.finish();
+    assert_eq!(applied(&mut cluster, "check"), 400_000);
+    assert_eq!(cluster.report().unconfirmed, 0);
+}
+
+/// In the middle of a chain: the host that feeds the slow one keeps its batches, and the one before that
+/// waits in turn, up to the spout.
+#[test]
+fn hosts_are_held_back_one_after_the_other_up_to_the_spout() {
+    let registry = Registry::new()
+        .spout::<Feed<Step, 1024>>("feed")
+        .pe::<Relay>("relay")
+        .pe::<Checker>("checker");
+    let text = r#"name = "chain"
+        spout.steps = { type = "feed", emits = "steps" }
+        [pe.one]
+        type = "relay"
+        input = [{ stream = "steps" }]
+        emits = { Step = "one", Back = "none" }
+        [pe.two]
+        type = "relay"
+        input = [{ stream = "one" }]
+        emits = { Step = "two", Back = "back" }
+        [pe.check]
+        type = "checker"
+        input = [{ stream = "two", key = ["key"] }, { stream = "back", key = ["key"] }]
+        emits = "wrong""#;
+    let mut cluster = Cluster::new(registry, text, &[1, 1], 5);
+    feed("0", steps(0, 400_000, 1000, 60));
+    cluster.open_at(at(1, 0), (0, 0), "0", pe::Position::default());
+    cluster.settle_without(at(2, 0));
+    let report = cluster.report_of(at(1, 0));
+    let is_held = |name| report.hosts[host(&cluster.plans[0], name)].is_held_back;
+    assert_eq!(["steps", "one", "two", "check"].map(is_held), [true, true, true, false]);
+    let bytes = cluster.waiting_bytes(at(2, 0));
+    assert!(bytes < 3 << 20, "{bytes} bytes wait on two edges with a budget of a MiB each");
+    // What was emitted and is not on its way there waits in the queues of `one` and `two`.
+    let emitted = report.hosts[0].emitted;
+    assert!(
+        emitted < 120_000,
+        "{emitted} events were read of which {bytes} bytes are on their way"
+    );
+    cluster.stalled.clear();
+    cluster.finish();
+    assert_eq!(applied(&mut cluster, "check"), 2 * 400_000);
+}

@@ -1,0 +1,218 @@
+//! A node of a simulation: the core and the containers, and the short way between them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use membership::{NodeId, Time};
+use node::{Action, Input, NodeCore};
+use pe::topology::Plan;
+use pe::{Container, Registry, Waker};
+use routing::{Frame, FrameHeader, seal};
+
+use crate::network::Letter;
+
+/// One node.
+pub(crate) struct SimNode {
+    pub(crate) core: NodeCore,
+    containers: Vec<Sleeper>,
+    registry: Arc<Registry>,
+    plans: Vec<Arc<Plan>>,
+    /// Inputs for containers, in order.
+    posts: VecDeque<(usize, pe::Input)>,
+    inputs: VecDeque<Input>,
+    sequences: BTreeMap<NodeId, u64>,
+    pub(crate) has_left: bool,
+}
+
+/// A container and what may have woken it.
+struct Sleeper {
+    container: Container,
+    is_woken: Arc<AtomicBool>,
+    is_drained: bool,
+}
+
+/// What a node gives to the network.
+pub(crate) type Outbox = Vec<(NodeId, Letter)>;
+
+impl SimNode {
+    pub(crate) fn new(
+        core: NodeCore,
+        first: &Arc<pe::Layout>,
+        containers: u16,
+        registry: Arc<Registry>,
+        plans: Vec<Arc<Plan>>,
+    ) -> Self {
+        let containers = (0..containers)
+            .map(|number| {
+                let is_woken = Arc::new(AtomicBool::new(false));
+                let flag = Arc::clone(&is_woken);
+                let waker = Waker::new(move || flag.store(true, Ordering::Relaxed));
+                let container = Container::new(number, Arc::clone(first), &registry, &plans, waker);
+                Sleeper { container, is_woken, is_drained: false }
+            })
+            .collect();
+        let (posts, inputs, sequences) = Default::default();
+        Self { core, containers, registry, plans, posts, inputs, sequences, has_left: false }
+    }
+
+    /// Takes an input of the core and does all that follows from it here and now.
+    pub(crate) fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
+        self.inputs.push_back(input);
+        self.settle(now, out);
+    }
+
+    /// Takes a letter.
+    pub(crate) fn receive(&mut self, now: Time, from: NodeId, letter: Letter, out: &mut Outbox) {
+        match letter {
+            Letter::Hello(theirs) => {
+                let ours = self.core.hello();
+                if ours.check(&theirs).is_ok() {
+                    out.push((from, Letter::Welcome(Box::new(ours))));
+                    self.inputs.push_back(Input::Met(theirs.member));
+                }
+            }
+            Letter::Welcome(theirs) => {
+                if self.core.hello().check(&theirs).is_ok() {
+                    self.inputs.push_back(Input::Met(theirs.member));
+                }
+            }
+            Letter::Control(message) => self.inputs.push_back(Input::Received(from, message)),
+            Letter::Credit(credit, rows, weight) => {
+                let input = pe::Input::Credited { node: from, credit, rows, weight };
+                self.posts.push_back((usize::from(credit.from), input));
+            }
+            Letter::Frame(bytes) => self.frame(from, &bytes),
+            Letter::Closed => self.inputs.push_back(Input::Lost(from)),
+        }
+        self.settle(now, out);
+    }
+
+    fn frame(&mut self, from: NodeId, bytes: &[u8]) {
+        let (header, payload) = bytes.split_first_chunk().expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("a link does not change bytes");
+        if payload.is_empty() {
+            return self.inputs.push_back(Input::Finished(from));
+        }
+        let frame = Frame::new(header, Bytes::copy_from_slice(payload));
+        for batch in frame.expect("a link does not change bytes") {
+            let (header, body) = batch.expect("nor what a frame holds");
+            self.posts.push_back((usize::from(header.to), pe::Input::Arrived(from, header, body)));
+        }
+    }
+
+    /// Lets time come to `now`.
+    pub(crate) fn wake(&mut self, now: Time, out: &mut Outbox) {
+        if self.core.deadline().is_some_and(|due| due <= now) {
+            self.inputs.push_back(Input::Woke);
+        }
+        for sleeper in &mut self.containers {
+            sleeper.is_drained &= sleeper.container.deadline().is_none_or(|due| due > now);
+        }
+        self.settle(now, out);
+    }
+
+    /// When [`SimNode::wake`] is due: at once while a spout has more.
+    pub(crate) fn deadline(&self, now: Time) -> Option<Time> {
+        let is_busy = |sleeper: &Sleeper| !sleeper.is_drained || sleeper.container.wants_turn();
+        if self.containers.iter().any(is_busy) {
+            return Some(now);
+        }
+        let containers = self.containers.iter().filter_map(|sleeper| sleeper.container.deadline());
+        containers.chain(self.core.deadline()).min()
+    }
+
+    /// Lets each container that wants it have one turn.
+    pub(crate) fn turn(&mut self, now: Time, out: &mut Outbox) {
+        for number in 0..self.containers.len() {
+            let sleeper = &mut self.containers[number];
+            if sleeper.is_woken.swap(false, Ordering::Relaxed) {
+                self.posts.push_back((number, pe::Input::Woken));
+                self.settle(now, out);
+            }
+            let sleeper = &mut self.containers[number];
+            if !sleeper.is_drained || sleeper.container.wants_turn() {
+                sleeper.is_drained = true;
+                self.container(now, number, pe::Input::Drained, out);
+                self.settle(now, out);
+            }
+        }
+    }
+
+    fn settle(&mut self, now: Time, out: &mut Outbox) {
+        loop {
+            if let Some(input) = self.inputs.pop_front() {
+                let mut actions = Vec::new();
+                self.core.step(now, input, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action, out));
+            } else if let Some((number, input)) = self.posts.pop_front() {
+                if let Some(sleeper) = self.containers.get_mut(number) {
+                    sleeper.is_drained = false;
+                    self.container(now, number, input, out);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn container(&mut self, now: Time, number: usize, input: pe::Input, out: &mut Outbox) {
+        let mut actions = Vec::new();
+        self.containers[number].container.step(now, input, &mut actions);
+        for action in actions {
+            match action {
+                pe::Action::Post(to, input) => self.posts.push_back((usize::from(to), input)),
+                pe::Action::Send(to, frame) => self.send_frame(to, frame, out),
+                pe::Action::Credit { node, credit, rows, weight } => {
+                    out.push((node, Letter::Credit(credit, rows, weight)));
+                }
+                pe::Action::Report(report) => self.inputs.push_back(Input::Reported(report)),
+                pe::Action::Closed { topology, prototype, name, state } => {
+                    self.inputs.push_back(Input::Closed { topology, prototype, name, state });
+                }
+                pe::Action::Stopped => {
+                    let number = u16::try_from(number).expect("containers are counted in 16 bits");
+                    self.inputs.push_back(Input::Stopped(number));
+                }
+            }
+        }
+    }
+
+    fn send_frame(&mut self, to: NodeId, mut frame: Vec<u8>, out: &mut Outbox) {
+        let sequence = self.sequences.entry(to).or_default();
+        seal(&mut frame, *sequence);
+        *sequence += 1;
+        out.push((to, Letter::Frame(frame)));
+    }
+
+    fn act(&mut self, action: Action, out: &mut Outbox) {
+        let mut all = |input: &dyn Fn() -> pe::Input| {
+            (0..self.containers.len()).for_each(|number| self.posts.push_back((number, input())));
+        };
+        match action {
+            Action::Send(to, message) => out.push((to.node, Letter::Control(message))),
+            Action::Lay(layout) => all(&|| pe::Input::Laid(Arc::clone(&layout))),
+            Action::Ask(round) => all(&|| pe::Input::Asked(round)),
+            Action::Stop => all(&|| pe::Input::Stopped),
+            Action::List { topology, prototype } => {
+                let plan = &self.plans[usize::from(topology)];
+                let spout = &plan.prototypes[usize::from(prototype)];
+                let partitions = self.registry.partitions(spout).map_err(|error| error.to_string());
+                self.inputs.push_back(Input::Listed { topology, prototype, partitions });
+            }
+            Action::Open { container, topology, prototype, name, position } => {
+                let open = pe::Input::Open { topology, prototype, name, position };
+                self.posts.push_back((usize::from(container), open));
+            }
+            Action::Close { container, topology, prototype, name } => {
+                let close = pe::Input::Close { topology, prototype, name };
+                self.posts.push_back((usize::from(container), close));
+            }
+            Action::Farewell(node) => self.send_frame(node, vec![0; FrameHeader::LEN], out),
+            Action::Exit(_) => self.has_left = true,
+            // Links are always there, and nobody reads a log here.
+            Action::Connect(_) | Action::Disconnect(..) | Action::Tell(_) => {}
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Whole clusters in virtual time.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+extern crate pe as starling;
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use membership::NodeId;
+use sim::World;
+use support::{Table, plain, plan, ranking, registry};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn texts() -> Vec<&'static str> {
+    const ONE: &str = include_str!("../../corpus/speeches-01.txt");
+    let cut = |from: usize| &ONE[from..from + 20_000];
+    let starts = (0..6).map(|part| part * 10_000);
+    starts
+        .filter(|&at| ONE.is_char_boundary(at) && ONE.is_char_boundary(at + 20_000))
+        .map(cut)
+        .collect()
+}
+
+fn world(seed: u64, table: &Table) -> World {
+    long_world(seed, table, 1)
+}
+
+/// A world in which all texts are played several times.
+fn long_world(seed: u64, table: &Table, plays: usize) -> World {
+    let registry = Arc::new(registry(table));
+    let plan = plan(&registry, &texts(), plays);
+    World::new(seed, registry, &[plan])
+}
+
+fn phase(world: &World, node: NodeId) -> &'static str {
+    world.status(node).topologies[0].phase
+}
+
+#[test]
+fn one_node_counts_and_ends() {
+    let table = Table::default();
+    let mut world = world(1, &table);
+    let node = world.start(2, None);
+    assert!(world.run_until(MINUTE, |world| phase(world, node) == "ended"), "{}", world.trace());
+    assert_eq!(ranking(&table), plain(&texts()));
+}
+
+#[test]
+fn three_nodes_wait_for_each_other_and_count_together() {
+    for seed in 0..10 {
+        let table = Table::default();
+        let mut world = world(seed, &table);
+        world.expect(3);
+        let nodes = [world.start(2, None), world.start(2, Some(0)), world.start(1, Some(1))];
+        let is_over = |world: &World| nodes.iter().all(|&node| phase(world, node) == "ended");
+        assert!(world.run_until(MINUTE, is_over), "seed {seed}\n{}", world.trace());
+        assert_eq!(ranking(&table), plain(&texts()), "seed {seed}");
+        for node in nodes {
+            let status = world.status(node);
+            assert_eq!(status.members.len(), 3, "seed {seed}\n{}", world.trace());
+            assert!(status.topologies[0].applied > 0, "seed {seed}: a node did nothing");
+            assert!(status.topologies[0].dropped.is_empty(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let trace = |seed| {
+        let mut world = world(seed, &Table::default());
+        world.expect(2);
+        let nodes = [world.start(2, None), world.start(2, Some(0))];
+        world.run_until(MINUTE, |world| nodes.iter().all(|&node| phase(world, node) == "ended"));
+        world.trace().to_owned()
+    };
+    assert_eq!(trace(5), trace(5));
+    assert_ne!(trace(5), trace(6));
+}
+
+/// Runs until some events have been handled on each node.
+fn warm(world: &mut World, nodes: &[NodeId]) {
+    let is_warm =
+        |world: &World| nodes.iter().all(|&node| world.status(node).topologies[0].applied > 1_000);
+    assert!(world.run_until(MINUTE, is_warm), "{}", world.trace());
+}
+
+#[test]
+fn a_killed_node_is_noticed_and_the_others_go_on_to_the_end() {
+    for seed in 0..10 {
+        let mut world = world(seed, &Table::default());
+        world.expect(3);
+        let nodes = [world.start(2, None), world.start(1, Some(0)), world.start(2, Some(0))];
+        warm(&mut world, &nodes);
+        // Of the three, each is the founder, or the first, or neither in some seed.
+        let killed = nodes[seed as usize % 3];
+        world.kill(killed);
+        let left: Vec<_> = nodes.into_iter().filter(|&node| node != killed).collect();
+        let is_over = |world: &World| left.iter().all(|&node| phase(world, node) == "ended");
+        assert!(world.run_until(MINUTE, is_over), "seed {seed}\n{}", world.trace());
+        for &node in &left {
+            let status = world.status(node);
+            assert_eq!(status.members.iter().map(|member| member.slots).sum::<usize>(), 64);
+            assert!(status.members.iter().all(|member| member.node != killed.to_string()));
+        }
+    }
+}
+
+#[test]
+fn a_node_that_leaves_gives_away_all_it_has() {
+    for seed in 0..10 {
+        let mut world = world(seed, &Table::default());
+        world.expect(3);
+        let nodes = [world.start(2, None), world.start(1, Some(0)), world.start(2, Some(0))];
+        warm(&mut world, &nodes);
+        let leaver = nodes[seed as usize % 3];
+        world.leave(leaver);
+        assert!(
+            world.run_until(MINUTE, |world| !world.has(leaver)),
+            "seed {seed}\n{}",
+            world.trace()
+        );
+        let left: Vec<_> = nodes.into_iter().filter(|&node| node != leaver).collect();
+        let is_over = |world: &World| left.iter().all(|&node| phase(world, node) == "ended");
+        assert!(world.run_until(MINUTE, is_over), "seed {seed}\n{}", world.trace());
+        // Every partition was read to its end by somebody, and nothing was given to nobody.
+        let statuses: Vec<_> = left.iter().map(|&node| world.status(node)).collect();
+        let spouts = || statuses.iter().flat_map(|status| &status.topologies[0].spouts);
+        let partitions: Vec<_> = spouts().flat_map(|spout| &spout.partitions).collect();
+        assert_eq!(partitions.len(), texts().len(), "seed {seed}");
+        assert!(partitions.iter().all(|partition| partition.exhausted), "seed {seed}");
+        for status in &statuses {
+            assert_eq!(status.topologies[0].in_doubt, 0, "seed {seed}\n{}", world.trace());
+            assert!(status.topologies[0].dropped.is_empty(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_joins_takes_its_share_of_slots_and_partitions() {
+    for seed in 0..4 {
+        // Enough that the second comes long before the end.
+        let mut world = long_world(seed, &Table::default(), 30);
+        let first = world.start(1, None);
+        warm(&mut world, &[first]);
+        let second = world.start(1, Some(0));
+        let nodes = [first, second];
+        let is_shared = |world: &World| world.status(second).topologies[0].applied > 0;
+        assert!(world.run_until(MINUTE, is_shared), "seed {seed}\n{}", world.trace());
+        assert!(world.status(first).members.iter().all(|member| member.slots == 32));
+        let is_over = |world: &World| nodes.iter().all(|&node| phase(world, node) == "ended");
+        assert!(world.run_until(MINUTE, is_over), "seed {seed}\n{}", world.trace());
+        let held = |node| world.status(node).topologies[0].spouts[0].partitions.len();
+        assert_eq!(held(first) + held(second), texts().len());
+        assert!(held(second) > 0, "seed {seed}: no partition was passed on");
+    }
+}
