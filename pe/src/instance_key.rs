@@ -109,7 +109,10 @@ fn split(kind: FieldKind, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
                 Some((&bytes[..bytes.len() - after.len()], after))
             }
         },
-        _ => bytes.split_at_checked(8),
+        FieldKind::Unsigned | FieldKind::Signed | FieldKind::Float | FieldKind::Bool => {
+            bytes.split_at_checked(8)
+        }
+        _ => None,
     }
 }
 

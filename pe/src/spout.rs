@@ -29,7 +29,7 @@ use crate::{Ctx, Outputs};
 /// impl Spout for Numbers {
 ///     type Out = Number;
 ///     const PARAMS: &'static [Param] = &[
-///         Param::integer("until", "the first number that is not emitted"),
+///         Param::integer("until", "the first number that is not emitted").required(),
 ///         Param::integer("parts", "partitions").default(4),
 ///     ];
 ///

@@ -179,7 +179,10 @@ fn counted(
     assert!(report.dropped.is_empty() && report.in_doubt == 0, "{report:?}");
     let total = |line: String| {
         let total: serde_json::Value = serde_json::from_str(&line).unwrap();
-        (total["key"].as_str().unwrap().to_owned(), total["n"].as_u64().unwrap() as usize)
+        (
+            total["key"].as_str().unwrap().to_owned(),
+            usize::try_from(total["n"].as_u64().unwrap()).unwrap(),
+        )
     };
     let lines = written.take();
     let totals: BTreeMap<_, _> = lines.iter().cloned().map(total).collect();

@@ -37,7 +37,7 @@ fn words(texts: &[&str]) -> Vec<Word> {
     texts.iter().map(|&text| Word { text: text.to_owned() }).collect()
 }
 
-/// Emits all that happens to it; a word that begins with "bye" closes it.
+/// Emits all that happens to it; a word that begins with "bye" closes it, "second" when it comes again.
 #[derive(Default)]
 struct Talker {
     name: String,
@@ -84,7 +84,7 @@ impl Pe for Talker {
 impl On<Word> for Talker {
     fn on(&mut self, word: WordRef<'_>, ctx: &mut Ctx<'_, Said>) {
         self.n += 1;
-        if word.text.starts_with("bye") {
+        if word.text.starts_with("bye") || word.text.starts_with("second") && self.n == 2 {
             ctx.close();
         }
         if word.text == "bad" {
@@ -262,6 +262,24 @@ fn close_removes_the_instance_after_its_event_and_the_next_event_makes_another()
     assert_eq!(said.len(), 201);
     assert!(said.contains(&"stay Ended 200 at 0".to_owned()));
     assert_eq!(said.iter().filter(|line| line.ends_with("Ended 1 at 0")).count(), 200);
+}
+
+/// Where it was, another instance may be before the batch is through: once, an event went to that one.
+#[test]
+fn events_after_a_close_never_go_to_who_took_the_place() {
+    let mut talk = talk(KEYED, &[1]);
+    let mut texts = Vec::new();
+    for n in 0..3001 {
+        texts.extend([format!("second {}", n % 5), format!("new {n}")]);
+    }
+    talk.hear(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = talk.said();
+    assert!(said.iter().all(|line| line.contains("second") && line.ends_with("Closed 2 at 0")));
+    talk.cluster.finish();
+    let left = talk.said();
+    let wrong: Vec<_> = left.iter().filter(|line| !line.ends_with("Ended 1 at 0")).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_eq!(2 * said.len() + left.len(), 6002);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Whatever application code panics, and wherever: it costs an event and an instance, and is counted.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use pe as starling;
 
 use std::collections::BTreeMap;

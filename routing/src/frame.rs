@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(batches.len(), 3);
         for (edge, (header, body)) in (0..3).zip(&batches) {
             assert_eq!((header.edge, header.rows, header.layout), (edge, 7, 9));
-            assert_eq!(&body[..], &[edge as u8; 5]);
+            assert_eq!(&body[..], &[edge.to_le_bytes()[0]; 5]);
         }
     }
 

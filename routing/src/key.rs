@@ -128,8 +128,9 @@ impl Key for Packed {
 }
 
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
 fn halves(word: u128) -> (u64, u64) {
-    ((word & u128::from(u64::MAX)) as u64, (word >> 64) as u64)
+    (word as u64, (word >> 64) as u64)
 }
 
 #[inline(always)]
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn a_short_key_hashes_as_xxh3_of_its_block() {
         for len in 0..=Packed::SHORT_MAX {
-            let bytes: Vec<u8> = (0..len).map(|at| (at * 37 % 251) as u8 + 1).collect();
+            let bytes: Vec<u8> = (1..=u8::MAX).map(|at| at.wrapping_mul(37)).take(len).collect();
             let packed = Packed::new(&bytes, 0);
             assert_eq!(&packed.block()[..len], &bytes[..]);
             assert_eq!(packed.short_len(), len);

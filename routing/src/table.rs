@@ -25,9 +25,10 @@ impl Slot {
     ///
     /// It comes from the middle of the hash: the maps of the instances use both ends.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 65,536 slots")]
     pub fn of(hash: u64, slots: usize) -> Self {
         debug_assert!(slots.is_power_of_two());
-        Self(((hash >> 32) as usize & (slots - 1) & 0xffff) as u16)
+        Self(((hash >> 32) as usize & (slots - 1)) as u16)
     }
 
     /// The container that has this slot, on a node with so many.
@@ -264,7 +265,7 @@ mod tests {
                 if is_join && members.len() < slots / 2 && !members.contains(&node) {
                     members.push(node);
                 } else if !is_join && members.len() > 1 {
-                    members.remove(which as usize % members.len());
+                    members.remove(usize::try_from(which).unwrap() % members.len());
                 } else {
                     continue;
                 }
@@ -291,7 +292,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|node| (0..containers).map(move |container| ContainerId { node, container }))
                 .collect();
-            let fewer = &all[..usize::from(containers) * nodes as usize];
+            let fewer = &all[..usize::from(containers) * usize::try_from(nodes).unwrap()];
             let (before, after) = (place(7, count, fewer), place(7, count, &all));
             for (placed, among) in [(&before, fewer), (&after, &all[..])] {
                 for container in among {

@@ -332,8 +332,6 @@ impl NodeCore {
         }
         let gone = self.record.iter().flat_map(|old| &old.seats).map(|seat| seat.member.node);
         let gone: Vec<_> = gone.filter(|&node| node != me && !record.has(node)).collect();
-        out.push(Action::Lay(Arc::clone(&layout)));
-        self.tokens.lay(&layout, &self.setup.plans, out);
         for node in gone.into_iter().filter(|node| self.live.contains_key(node)) {
             self.farewells.insert(node, layout.digest);
         }
@@ -347,7 +345,11 @@ impl NodeCore {
         self.doubted.retain(|key, _| seats().any(|member| (member.node, member.run) == *key));
         for member in seats().filter(|member| is_unheard(member)) {
             self.doubted.entry((member.node, member.run)).or_insert(now + UNHEARD);
+            // Events may go to it from now on.
+            out.push(Action::Connect(member.clone()));
         }
+        out.push(Action::Lay(Arc::clone(&layout)));
+        self.tokens.lay(&layout, &self.setup.plans, out);
         self.layout = Some(layout);
         self.record = Some(record);
         self.rounds.forget();

@@ -112,11 +112,13 @@ impl Driver {
                 }
             }
             Action::Connect(member) => {
-                self.wanted.insert(member.node, member.clone());
                 if !self.shared.links.has_control(member.node) {
                     self.dial(&member).await;
                 }
-                self.shared.start_data_link(member);
+                let known = self.wanted.insert(member.node, member.clone());
+                if known.as_ref() != Some(&member) {
+                    self.shared.start_data_link(member);
+                }
             }
             Action::Disconnect(node, _) => {
                 self.wanted.remove(&node);

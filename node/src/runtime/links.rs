@@ -31,6 +31,9 @@ const DATA: StreamProtocol = StreamProtocol::new("/starling/data");
 /// Control messages that may wait for a link.
 const CONTROL_QUEUE: usize = 8192;
 
+/// Said on a data stream by both sides before the first frame.
+const TAKEN: u8 = 1;
+
 /// Credits in one message.
 const CREDITS_MAX: usize = 1024;
 
@@ -62,8 +65,8 @@ impl Links {
     /// Sends a frame; without a link its events are in doubt, and counted so by their container.
     pub(super) fn send_frame(&self, node: NodeId, frame: Vec<u8>) {
         let sent = self.data.get(&node).map(|link| link.try_send(frame));
-        if let Some(Err(mpsc::error::TrySendError::Full(_))) = sent {
-            tracing::error!(%node, "a data link is over its bound in spite of credits");
+        if !matches!(sent, Some(Ok(()))) {
+            tracing::debug!(%node, "events for a node without a link");
         }
     }
 
@@ -254,7 +257,11 @@ impl Shared {
             }
             let opened = timeout(GREETING_LIMIT, self.data_streams.open_stream(peer, DATA)).await;
             let ended = match opened {
-                Ok(Ok(mut stream)) => write_frames(&mut stream, &mut queue).await,
+                Ok(Ok(mut stream)) => match timeout(GREETING_LIMIT, is_taken(&mut stream)).await {
+                    Ok(Ok(())) => write_frames(&mut stream, &mut queue).await,
+                    Ok(Err(error)) => Err(error),
+                    Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+                },
                 Ok(Err(error)) => Err(std::io::Error::other(error.to_string())),
                 Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
             };
@@ -291,6 +298,9 @@ impl Shared {
     async fn read_frames(&self, node: NodeId, mut stream: Stream) -> Result<(), DataError> {
         let mut header = [0; FrameHeader::LEN];
         let mut sequence = 0;
+        stream.read_exact(&mut [0]).await?;
+        stream.write_all(&[TAKEN]).await?;
+        stream.flush().await?;
         loop {
             match stream.read_exact(&mut header).await {
                 Ok(()) => {}
@@ -343,6 +353,14 @@ fn is_itself(hello: &Hello, peer: PeerId) -> Result<(), Refused> {
     let (what, ours, theirs) =
         ("the name of the other node".to_owned(), is.to_string(), said.to_string());
     Err(Refused { what, ours, theirs })
+}
+
+/// Waits until the other side reads: it does not before our greeting with it has succeeded.
+async fn is_taken(stream: &mut Stream) -> std::io::Result<()> {
+    // The first write is what makes the other side know of the stream at all.
+    stream.write_all(&[TAKEN]).await?;
+    stream.flush().await?;
+    stream.read_exact(&mut [0]).await
 }
 
 async fn deliver(container: &Addr<ContainerActor>, input: Input) {

@@ -58,6 +58,12 @@ impl<K> Default for Due<K> {
 impl<K> Due<K> {
     const LEAST: usize = 1024;
 
+    /// The next that is due.
+    fn pop(&mut self, now: Time) -> Option<(Time, K)> {
+        let is_due = self.queue.front().is_some_and(|(at, _)| *at <= now);
+        if is_due { self.queue.pop_front() } else { None }
+    }
+
     fn shrink(&mut self, is_current: impl FnMut(&(Time, K)) -> bool) {
         self.queue.retain(is_current);
         self.limit = Self::LEAST.max(2 * self.queue.len());
@@ -364,7 +370,7 @@ where
             });
         }
         let mut keys = Vec::new();
-        while let Some((at, key)) = self.due.queue.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((at, key)) = self.due.pop(now) {
             let instance = self.instances.find(key.hash(), key);
             let instance = instance.and_then(|position| self.instances.at(position));
             if let Some(instance) = instance.filter(|instance| instance.pulse.is_due(at)) {
@@ -402,5 +408,68 @@ where
 
     fn tally(&mut self) -> &mut Tally {
         &mut self.desk.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use routing::FieldKind;
+
+    use super::*;
+    use crate as starling;
+    use crate::topology::Params;
+    use crate::trigger::Beating;
+
+    #[derive(crate::Event)]
+    #[expect(dead_code, reason = "an event is a declaration of fields")]
+    struct Tick {
+        key: u64,
+    }
+
+    /// Closes at every third event.
+    #[derive(Default)]
+    struct Counter(u64);
+
+    impl Pe for Counter {
+        type In = Tick;
+        type Out = ();
+    }
+
+    impl On<Tick> for Counter {
+        fn on(&mut self, _: TickRef, ctx: &mut Ctx<'_, ()>) {
+            self.0 += 1;
+            if self.0 == 3 {
+                ctx.close();
+            }
+        }
+    }
+
+    /// Each event of a busy instance used to leave an entry behind until its time came, an hour later.
+    #[test]
+    fn triggers_that_are_out_of_date_take_no_memory() {
+        let trigger = Trigger { events: Some(2), after: Some(Duration::from_secs(3600)) };
+        let mut host = Keyed::<Counter, u64, Beating>::new(Blueprint {
+            name: "count".to_owned(),
+            params: Arc::new(Params::default()),
+            keys: vec![KeyFields(vec![0])],
+            kinds: vec![FieldKind::Unsigned],
+            tasks: 0,
+            timer: None,
+            trigger: Some(trigger),
+        });
+        let mut batch = Batch::<Tick>::default();
+        for key in 0..1000 {
+            batch.columns.push(TickRef { key: key % 100 });
+        }
+        batch.hash(&KeyFields(vec![0]));
+        for millis in 0..301 {
+            let now = Time(Duration::from_millis(millis));
+            host.deliver(Delivery { input: 0, task: 0, batch: &batch, now });
+            assert!(host.due.queue.len() <= 2048 + 1000, "{} entries", host.due.queue.len());
+        }
+        assert_eq!(host.instances.len(), 100);
     }
 }

@@ -372,9 +372,12 @@ impl Cluster {
 
     /// Bytes of batches from other nodes that wait for a container.
     pub(crate) fn waiting_bytes(&self, to: ContainerId) -> usize {
-        let bytes = |thing: &Thing| match thing {
-            Thing::Input(for_whom, Input::Arrived(_, _, body)) if *for_whom == to => body.len(),
-            _ => 0,
+        let bytes = |thing: &Thing| {
+            if let Thing::Input(for_whom, Input::Arrived(_, _, body)) = thing {
+                if *for_whom == to { body.len() } else { 0 }
+            } else {
+                0
+            }
         };
         self.ways.values().flatten().map(bytes).sum()
     }

@@ -190,7 +190,9 @@ pub(super) mod tests {
             if len == 0 {
                 return Err(ErrorKind::StorageFull.into());
             }
-            self.room.lock().unwrap().as_mut().map(|room| *room -= len);
+            if let Some(room) = self.room.lock().unwrap().as_mut() {
+                *room -= len;
+            }
             self.written.lock().unwrap().extend_from_slice(&bytes[..len]);
             Ok(len)
         }

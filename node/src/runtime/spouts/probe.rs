@@ -114,9 +114,10 @@ impl Probe {
     /// Takes the partition away, as when another node is to have it.
     pub(super) fn close(&mut self, name: PartitionName) -> PartitionReport {
         let input = Input::Close { topology: 0, prototype: 0, name };
-        let closed = self.step(0.0, input).into_iter().find_map(|action| match action {
-            Action::Closed { state, .. } => state,
-            _ => None,
+        let mut actions = self.step(0.0, input).into_iter();
+        let closed = actions.find_map(|action| {
+            let Action::Closed { state, .. } = action else { return None };
+            state
         });
         closed.unwrap()
     }
@@ -147,9 +148,10 @@ impl Probe {
     }
 
     fn report(&mut self) -> RunReport {
-        let report = self.step(0.0, Input::Asked(1)).into_iter().find_map(|action| match action {
-            Action::Report(report) => Some(report),
-            _ => None,
+        let mut actions = self.step(0.0, Input::Asked(1)).into_iter();
+        let report = actions.find_map(|action| {
+            let Action::Report(report) = action else { return None };
+            Some(report)
         });
         report.unwrap().runs.remove(0)
     }
