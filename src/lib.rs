@@ -46,7 +46,10 @@ mod app;
 pub mod cli;
 
 pub use app::App;
-pub use pe::{Ctx, Event, KeyRef, Line, LineRef, On, Param, Params, Pe, Registry, Removal};
+pub use pe::{
+    Ctx, Encoded, Event, EventRef, KeyRef, Line, LineRef, Next, On, Opening, Param, Params,
+    PartitionName, Pe, Position, Removal, Spout, SpoutError, Waker, topology,
+};
 
 /// What `#[derive(Event)]` names.
 #[doc(hidden)]

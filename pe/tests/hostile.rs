@@ -176,12 +176,15 @@ fn a_flood_beyond_credit_is_dropped_and_counted() {
     let limit = (2 * 2 * 3) << 20;
     let large = vec![7; 100 << 10];
     let to_two = BatchHeader { edge: edge_to(&cluster, "two"), ..header(&cluster, 1) };
+    let received = cluster.report_of(at(2, 0)).received;
     for _ in 0..2 * limit / large.len() {
         arrive(&mut cluster, to_two, &large);
     }
     let lost = dropped(&mut cluster, "over credit");
     let least = (limit / large.len()) as u64;
     assert!((least..least + 20).contains(&lost), "{lost} of {} dropped", 2 * least);
+    let taken = cluster.report_of(at(2, 0)).received - received;
+    assert_eq!(taken, lost, "dropped is received; the rest waits");
     // Empty ones take memory, too.
     for _ in 0..200 {
         if dropped(&mut cluster, "over credit") > lost {

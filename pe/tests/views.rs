@@ -5,10 +5,12 @@
 
 use pe as starling;
 
+use std::collections::VecDeque;
+
 use membership::NodeId;
 use pe::{Ctx, Event, On, Pe, Registry, Removal, RunReport};
 use proptest::prelude::*;
-use support::{Cluster, Feed, Lend, at, counts, feed, host, log, logged};
+use support::{Cluster, Feed, Lend, Thing, Way, at, counts, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
 mod support;
@@ -33,7 +35,11 @@ impl<const STAGE: usize> Pe for Noter<STAGE> {
     type In = Item;
     type Out = Item;
 
-    fn on_remove(&mut self, reason: Removal, _: &mut Ctx<'_, Item>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Item>) {
+        let key = ctx.key().and_then(|key| key.text(0)).unwrap_or_default();
+        if reason == Removal::Ended && !key.is_empty() {
+            log(format!("end {key}"));
+        }
         log(format!("{STAGE} {reason:?}"));
     }
 }
@@ -45,6 +51,7 @@ impl<const STAGE: usize> On<Item> for Noter<STAGE> {
     }
 }
 
+/// They take some three hundred turns.
 const ITEMS: u64 = 3000;
 
 /// By key, by tasks of a key, by shuffle: every way to choose an instance.
@@ -54,7 +61,7 @@ fn cluster(nodes: &[u16], seed: u64) -> Cluster {
 
 fn with(first: &str, letters: usize, nodes: &[u16], seed: u64) -> Cluster {
     let registry = Registry::new()
-        .spout::<Feed<Item, 120>>("feed")
+        .spout::<Feed<Item, 5>>("feed")
         .pe::<Noter<1>>("one")
         .pe::<Noter<2>>("two")
         .pe::<Noter<3>>("three");
@@ -96,7 +103,7 @@ struct Noted {
     moved: usize,
 }
 
-/// What was noted; no stage handles an item twice.
+/// What was noted; no stage handles an item twice, and no key lives in two places at the end.
 fn noted() -> Noted {
     let counts = counts(logged());
     let mut noted = Noted { handled: [0; 3], moved: 0 };
@@ -105,6 +112,7 @@ fn noted() -> Noted {
         match what {
             "Moved" => noted.moved += count,
             "Ended" | "Shutdown" => {}
+            _ if stage == "end" => assert_eq!(count, 1, "key {what} was in several places"),
             _ => {
                 assert_eq!(count, 1, "item {line} was handled twice");
                 noted.handled[stage.parse::<usize>().unwrap() - 1] += 1;
@@ -123,16 +131,35 @@ fn lost(noted: &Noted) -> u64 {
     ITEMS - noted.handled[2]
 }
 
+/// Everything for node 2 was sent by the old view, and node 2 has heard of the new one first.
+#[test]
+fn a_batch_that_meets_a_newer_table_is_passed_on_once() {
+    let mut cluster = cluster(&[1, 1], 3);
+    cluster.settle_without(at(2, 0));
+    cluster.view(&members(&[(1, 1), (2, 1), (3, 1)]));
+    let laid = cluster.ways.get_mut(&Way::Own(at(2, 0))).and_then(VecDeque::pop_front);
+    let Some(Thing::Input(to, laid)) = laid else { panic!("it is told of the view") };
+    cluster.give(to, laid);
+    cluster.stalled.clear();
+    cluster.settle();
+    let one = host(&cluster.plans[0], "one");
+    assert!(cluster.report_of(at(3, 0)).hosts[one].applied > 0, "it has slots now");
+    let report = cluster.finish();
+    assert!(report.dropped.is_empty(), "{:?}", report.dropped);
+    assert_eq!(lost(&noted()), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
     /// Only what was passed on once already and met a newer table still is dropped.
     #[test]
     fn when_nodes_join_every_event_is_handled_or_counted_as_misrouted(
-        seed in any::<u64>(), first in 0usize..600, second in 0usize..200,
+        seed in any::<u64>(), first in 0usize..250, second in 0usize..80,
     ) {
         let mut cluster = cluster(&[2, 1], seed);
         cluster.turns(first);
+
         cluster.view(&members(&[(1, 2), (2, 1), (3, 2)]));
         cluster.turns(second);
         cluster.view(&members(&[(1, 2), (2, 1), (3, 2), (4, 1)]));
@@ -141,10 +168,6 @@ proptest! {
         let misrouted = report.dropped.get("misrouted").copied().unwrap_or_default();
         prop_assert_eq!(lost(&noted), misrouted, "seed {}", seed);
         prop_assert_eq!((report.in_doubt, report.unconfirmed), (0, 0));
-        // No key lives in two places.
-        let keys = counts((0..ITEMS).map(|id| key(id, 22))).len() as u64;
-        let one = host(&cluster.plans[0], "one");
-        prop_assert!(report.hosts[one].instances <= keys, "{} of {}", report.hosts[one].instances, keys);
         if first > 100 {
             prop_assert!(noted.moved > 0, "instances moved");
         }
@@ -152,9 +175,10 @@ proptest! {
 
     /// A node that is taken off and lives on passes on what still comes to it.
     #[test]
-    fn when_a_node_leaves_what_it_has_is_passed_on(seed in any::<u64>(), first in 0usize..600) {
+    fn when_a_node_leaves_what_it_has_is_passed_on(seed in any::<u64>(), first in 0usize..250) {
         let mut cluster = cluster(&[1, 1, 1], seed);
         cluster.turns(first);
+
         cluster.view(&members(&[(1, 1), (2, 1)]));
         cluster.finish();
         let misrouted = cluster.dropped("misrouted");
@@ -165,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn when_a_node_dies_what_may_be_lost_is_in_doubt(seed in any::<u64>(), first in 0usize..800) {
+    fn when_a_node_dies_what_may_be_lost_is_in_doubt(seed in any::<u64>(), first in 0usize..250) {
         let mut cluster = cluster(&[1, 2, 1], seed);
         cluster.turns(first);
         // What it had handed on or handled counts as handled; what it held is lost with it.
@@ -176,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn a_node_that_starts_again_at_once_is_another(seed in any::<u64>(), first in 0usize..800) {
+    fn a_node_that_starts_again_at_once_is_another(seed in any::<u64>(), first in 0usize..250) {
         let mut cluster = cluster(&[1, 2, 1], seed);
         cluster.turns(first);
         cluster.restart(NodeId(2));

@@ -14,6 +14,9 @@ use super::output;
 /// The variable that says what is logged for one run; it goes before the settings.
 const VARIABLE: &str = "RUST_LOG";
 
+/// Libraries that say at `info` what only their authors want to know; a filter may ask for more.
+const QUIET: &str = "libp2p_swarm=warn,actix_server=warn";
+
 /// Begins to log.
 pub(super) fn begin(config: &LogConfig) -> Result<(), Failure> {
     let asked = std::env::var(VARIABLE).ok().filter(|filter| !filter.is_empty());
@@ -21,7 +24,7 @@ pub(super) fn begin(config: &LogConfig) -> Result<(), Failure> {
         Some(filter) => (VARIABLE, filter),
         None => ("log.level", &config.level),
     };
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    let filter = EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|error| {
         Failure::new(Exit::Config, format!("{source} cannot be {filter:?}: {error}"))
     })?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);

@@ -3,6 +3,7 @@
 //! On a terminal it is redrawn in place; lines are cut off at the edge by the terminal itself, so its
 //! width need not be known. Elsewhere it is a line per second, fit for a log.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use super::progress::Snapshot;
 
 /// How often there is a line where there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(1);
+/// Rates are over at least so long: nodes count their events a few times a second, not at each question.
+const RATE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Has the terminal cut lines off at the edge.
 const NO_WRAP: &str = "\x1b[?7l";
@@ -26,11 +29,12 @@ pub(super) struct Board {
     is_terminal: bool,
     /// How many lines stand where the next table goes.
     drawn: usize,
-    last: Option<Seen>,
+    /// What rates are the difference to, oldest first.
+    seen: VecDeque<Seen>,
     said: Option<Instant>,
 }
 
-/// What rates are the difference to.
+/// What had been applied at some time, per node.
 #[derive(Debug)]
 struct Seen {
     at: Instant,
@@ -39,7 +43,12 @@ struct Seen {
 
 impl Board {
     pub(super) fn new() -> Self {
-        Self { is_terminal: io::stderr().is_terminal(), drawn: 0, last: None, said: None }
+        Self {
+            is_terminal: io::stderr().is_terminal(),
+            drawn: 0,
+            seen: VecDeque::new(),
+            said: None,
+        }
     }
 
     pub(super) fn show(&mut self, snapshot: &Snapshot) {
@@ -52,20 +61,25 @@ impl Board {
         }
     }
 
-    /// Events per second since the last snapshot, per node.
+    /// Events per second of late, per node.
     fn rates(&mut self, snapshot: &Snapshot) -> Vec<u64> {
         let applied: Vec<u64> = snapshot.nodes.iter().map(|node| node.applied()).collect();
-        let rates = match &self.last {
-            Some(last) => {
-                let elapsed = snapshot.at.duration_since(last.at).as_millis().max(1);
-                let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
-                let pairs = applied.iter().zip(&last.applied);
-                pairs.map(|(now, before)| now.saturating_sub(*before) * 1_000 / elapsed).collect()
-            }
-            None => vec![0; applied.len()],
-        };
-        self.last = Some(Seen { at: snapshot.at, applied });
-        rates
+        self.seen.push_back(Seen { at: snapshot.at, applied: applied.clone() });
+        let age = |seen: &Seen| snapshot.at.duration_since(seen.at);
+        while self.seen.get(1).is_some_and(|second| age(second) >= RATE_PERIOD) {
+            self.seen.pop_front();
+        }
+        let oldest = self.seen.front().expect("one was just pushed");
+        let elapsed = u64::try_from(age(oldest).as_millis()).unwrap_or(u64::MAX).max(1);
+        let pairs = applied.iter().zip(&oldest.applied);
+        pairs.map(|(now, before)| now.saturating_sub(*before) * 1_000 / elapsed).collect()
+    }
+
+    /// Leaves what was drawn last where it is.
+    pub(super) fn finish(self) {
+        if self.is_terminal {
+            output::message("");
+        }
     }
 
     fn redraw(&mut self, lines: &[String]) {

@@ -135,6 +135,7 @@ impl DemoArgs {
             }
             board.show(snapshot);
         })?;
+        board.finish();
         let elapsed = began.map_or(0, |began| last.at.duration_since(began).as_millis());
         Ok(Verdict::new(&last, u64::try_from(elapsed).unwrap_or(u64::MAX)))
     }

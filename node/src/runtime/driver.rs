@@ -1,11 +1,11 @@
 //! The driver of a node's core: one task that feeds it and does what it wants done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::prelude::Addr;
+use actix::prelude::{Addr, SendError};
 use libp2p::PeerId;
 use membership::{Member, NodeId, Reason, Time};
 use pe::Registry;
@@ -53,6 +53,8 @@ pub(super) struct Driver {
     pub(super) seeds: Vec<String>,
     /// Members that we want links to.
     pub(super) wanted: BTreeMap<NodeId, Member>,
+    /// Peers that we have a control connection to.
+    pub(super) connected: BTreeSet<PeerId>,
     /// When an address was dialled last.
     pub(super) dialled: BTreeMap<SocketAddr, Time>,
     pub(super) next_seeds: Time,
@@ -74,6 +76,7 @@ impl Driver {
         self.step(Input::Started).await;
         loop {
             if let Some(outcome) = self.outcome.take() {
+                self.shared.links.close().await;
                 return outcome;
             }
             self.dial_seeds().await;
@@ -124,16 +127,16 @@ impl Driver {
                 self.wanted.remove(&node);
                 self.shared.links.drop_links(node);
             }
-            Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))).await,
-            Action::Ask(round) => self.all(|| pe::Input::Asked(round)).await,
-            Action::Stop => self.all(|| pe::Input::Stopped).await,
+            Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))),
+            Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
+            Action::Stop => self.all(|| pe::Input::Stopped),
             Action::List { topology, prototype } => self.list(topology, prototype),
             Action::Open { container, topology, prototype, name, position } => {
                 let open = pe::Input::Open { topology, prototype, name, position };
-                self.container(container, open).await;
+                self.container(container, open);
             }
             Action::Close { container, topology, prototype, name } => {
-                self.container(container, pe::Input::Close { topology, prototype, name }).await;
+                self.container(container, pe::Input::Close { topology, prototype, name });
             }
             Action::Farewell(node) => {
                 self.shared.links.send_frame(node, vec![0; FrameHeader::LEN]);
@@ -148,17 +151,15 @@ impl Driver {
         }
     }
 
-    async fn all(&self, input: impl Fn() -> pe::Input) {
-        for container in 0..self.containers.len() {
-            let container = u16::try_from(container).expect("config bounds the containers");
-            self.container(container, input()).await;
+    fn all(&self, input: impl Fn() -> pe::Input) {
+        for container in self.containers.iter() {
+            give(container, input());
         }
     }
 
-    async fn container(&self, number: u16, input: pe::Input) {
+    fn container(&self, number: u16, input: pe::Input) {
         if let Some(container) = self.containers.get(usize::from(number)) {
-            // An error says that the node ends.
-            let _ = container.send(Deliver(input)).await;
+            give(container, input);
         }
     }
 
@@ -210,10 +211,11 @@ impl Driver {
     async fn net(&mut self, side: Side, event: NetEvent) {
         match (side, event) {
             (Side::Control, NetEvent::Connected(peer)) => {
-                if !self.shared.links.has_control(node_of(&peer)) {
-                    let shared = self.shared.clone();
-                    tokio::spawn(async move { shared.control_link(peer).await });
-                }
+                self.connected.insert(peer);
+                self.greet(peer);
+            }
+            (Side::Control, NetEvent::Disconnected(peer)) => {
+                self.connected.remove(&peer);
             }
             (Side::Control, NetEvent::DialFailed { peer: Some(peer), is_refused: true, .. }) => {
                 // It was there, and its port is closed now.
@@ -234,6 +236,14 @@ impl Driver {
         }
     }
 
+    /// Makes a control link of a connection.
+    fn greet(&self, peer: PeerId) {
+        if !self.shared.links.has_control(node_of(&peer)) {
+            let shared = self.shared.clone();
+            tokio::spawn(async move { shared.control_link(peer).await });
+        }
+    }
+
     async fn dial(&mut self, member: &Member) {
         let now = self.clock.now();
         let last = self.dialled.get(&member.control);
@@ -243,6 +253,9 @@ impl Driver {
         if let Ok(peer) = PeerId::from_bytes(&member.peer) {
             self.dialled.retain(|_, last| now - *last < DIAL_AGAIN);
             self.dialled.insert(member.control, now);
+            if self.connected.contains(&peer) {
+                return self.greet(peer);
+            }
             // An error says that the node ends.
             let _ = self.control_swarm.send(Command::Dial(member.control, Some(peer))).await;
         }
@@ -276,6 +289,14 @@ impl Driver {
                 }
             }
         });
+    }
+}
+
+/// Gives an input to a container without waiting for it: a container may be busy for seconds, and this
+/// node has to answer the others meanwhile.
+fn give(container: &Addr<ContainerActor>, input: pe::Input) {
+    if let Err(SendError::Full(_)) = container.try_send(Deliver(input)) {
+        tracing::error!("a mailbox is full in spite of credits; an instruction is lost");
     }
 }
 

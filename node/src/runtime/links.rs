@@ -16,12 +16,13 @@ use membership::{Member, NodeId};
 use pe::Input;
 use routing::{Frame, FrameHeader, seal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::actor::{ContainerActor, Deliver};
 use super::driver::Notice;
 use super::identity::node_of;
-use super::net::Command;
+use super::net::{Command, Side};
 use super::wire::{self, Answer, GREETING_LIMIT, Wire, WireError};
 use crate::core::{Hello, Refused};
 
@@ -40,6 +41,9 @@ const CREDITS_MAX: usize = 1024;
 /// Frames that may wait for a link; credits allow fewer.
 const DATA_QUEUE: usize = 1 << 14;
 
+/// How long the last words of a node may take.
+const CLOSING_LIMIT: Duration = Duration::from_secs(1);
+
 /// Between two attempts to open a data link.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -50,6 +54,8 @@ pub(super) struct Links {
     data: DashMap<NodeId, mpsc::Sender<Vec<u8>>>,
     /// Those with whom a greeting has succeeded, in either direction; nobody else is read.
     greeted: DashSet<NodeId>,
+    /// The tasks that write; see [`Links::close`].
+    writers: DashMap<(NodeId, Side), JoinHandle<()>>,
 }
 
 impl Links {
@@ -74,6 +80,17 @@ impl Links {
         self.control.contains_key(&node)
     }
 
+    /// Ends all links, after what they hold has been written, or could not be for a second.
+    pub(super) async fn close(&self) {
+        self.control.clear();
+        self.data.clear();
+        let keys: Vec<_> = self.writers.iter().map(|writer| *writer.key()).collect();
+        let writers = keys.iter().filter_map(|key| self.writers.remove(key));
+        let all = futures::future::join_all(writers.map(|(_, writer)| writer));
+        // What could not be written by then never will be.
+        let _ = timeout(CLOSING_LIMIT, all).await;
+    }
+
     /// Ends the links to a node; what they hold is dropped.
     pub(super) fn drop_links(&self, node: NodeId) {
         self.control.remove(&node);
@@ -92,6 +109,7 @@ pub(super) struct Shared {
     pub(super) control_streams: libp2p_stream::Control,
     pub(super) data_streams: libp2p_stream::Control,
     pub(super) data_swarm: mpsc::Sender<Command>,
+    pub(super) data_threads: tokio::runtime::Handle,
     pub(super) containers: Arc<[Addr<ContainerActor>]>,
 }
 
@@ -207,14 +225,22 @@ impl Shared {
             Err(error) => return self.notify(Notice::NotGreeted(node, error)).await,
         };
         let (sender, queue) = mpsc::channel(CONTROL_QUEUE);
+        let identity = sender.downgrade();
         self.links.greeted.insert(node);
-        self.links.control.insert(node, sender.clone());
+        self.links.control.insert(node, sender);
         self.notify(Notice::Greeted(member)).await;
-        let ended = write_control(&mut stream, queue).await;
-        tracing::debug!(%node, "a control link ended: {ended:?}");
-        // Unless another has taken its place.
-        self.links.control.remove_if(&node, |_, link| link.same_channel(&sender));
-        self.notify(Notice::ControlEnded(node)).await;
+        let links = Arc::clone(&self.links);
+        let writer = tokio::spawn(async move {
+            let ended = write_control(&mut stream, queue).await;
+            tracing::debug!(%node, "a control link ended: {ended:?}");
+            // Unless another has taken its place.
+            let is_this = |link: &mpsc::Sender<Wire>| {
+                identity.upgrade().is_some_and(|this| link.same_channel(&this))
+            };
+            self.links.control.remove_if(&node, |_, link| is_this(link));
+            self.notify(Notice::ControlEnded(node)).await;
+        });
+        links.writers.insert((node, Side::Control), writer);
     }
 
     /// The part of a greeting that begins.
@@ -243,8 +269,9 @@ impl Shared {
         let Ok(peer) = PeerId::from_bytes(&member.peer) else { return };
         let (sender, queue) = mpsc::channel(DATA_QUEUE);
         self.links.data.insert(member.node, sender);
-        let shared = self.clone();
-        tokio::spawn(async move { shared.data_link(member, peer, queue).await });
+        let (shared, node) = (self.clone(), member.node);
+        let link = self.data_threads.spawn(async move { shared.data_link(member, peer, queue).await });
+        self.links.writers.insert((node, Side::Data), link);
     }
 
     /// Keeps the data link to a member until its queue is closed.

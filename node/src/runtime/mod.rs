@@ -1,8 +1,9 @@
 //! What drives a node on a real machine.
 //!
-//! Nothing is decided here. The network has a tokio runtime of its own, since beside busy actors its
-//! round trips go from microseconds to milliseconds; the containers have an arbiter each; HTTP and
-//! signals share the system's thread. The order in which all that ends is written down in [`run`].
+//! Nothing is decided here. The network has tokio runtimes of its own, since beside busy actors its
+//! round trips go from microseconds to milliseconds; and control has one apart from data, or a node
+//! whose links are full would answer late and be taken for dead. The containers have an arbiter each;
+//! HTTP shares the system's thread. The order in which all that ends is written down in [`run`].
 
 mod actor;
 mod clock;
@@ -17,7 +18,7 @@ mod spouts;
 mod tables;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -137,17 +138,13 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
     let key = config.cluster.key_file.as_deref().map(read_key).transpose()?;
     let http = TcpListener::bind(config.http)
         .map_err(|error| RunError::Listen(config.http, error.to_string()))?;
-    let network = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("starling-net")
-        .enable_all()
-        .build()
-        .map_err(|error| RunError::Disk(PathBuf::from("threads"), error.to_string()))?;
-    let (control, data) = network.block_on(async {
-        let control = Net::listen(&identity.keypair, key, config.listen).await?;
-        let data = Net::listen(&identity.keypair, key, config.listen_data).await?;
-        Ok::<_, RunError>((control, data))
-    })?;
+    let network = Network {
+        control: threads("starling-control", 1)?,
+        data: threads("starling-data", 2)?,
+    };
+    let keypair = &identity.keypair;
+    let control = network.control.block_on(Net::listen(keypair, key, config.listen))?;
+    let data = network.data.block_on(Net::listen(keypair, key, config.listen_data))?;
     let http_address =
         http.local_addr().map_err(|error| RunError::disk(Path::new("http"), &error))?;
     let me = Member {
@@ -177,8 +174,21 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
     }));
     // The driver has ended: containers, HTTP and their threads are stopped; what is left is the network,
     // whose tasks wait for bytes that nobody needs any more.
-    network.shutdown_timeout(Duration::from_secs(1));
+    network.data.shutdown_timeout(Duration::from_secs(1));
+    network.control.shutdown_timeout(Duration::from_secs(1));
     outcome
+}
+
+/// The threads of the network.
+struct Network {
+    control: tokio::runtime::Runtime,
+    data: tokio::runtime::Runtime,
+}
+
+fn threads(name: &str, count: usize) -> Result<tokio::runtime::Runtime, RunError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let built = builder.worker_threads(count).thread_name(name).enable_all().build();
+    built.map_err(|error| RunError::disk(Path::new(name), &error))
 }
 
 /// What a node is put together from.
@@ -190,7 +200,7 @@ struct Parts<'n> {
     control: Net,
     data: Net,
     http: TcpListener,
-    network: &'n tokio::runtime::Runtime,
+    network: &'n Network,
 }
 
 async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
@@ -229,11 +239,9 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         expected_nodes: config.cluster.expected_nodes,
         plans: plans.clone(),
     };
-    let gossip = match me.control.ip().is_loopback() {
-        true => membership::Config::local(),
-        false => membership::Config::lan(),
-    };
-    let membership = Membership::new(me, gossip, rand::random()).expect("the presets are valid");
+    // Not the faster preset, even on one machine: its nodes share processors that may all be busy.
+    let gossip = membership::Config::lan();
+    let membership = Membership::new(me, gossip, rand::random()).expect("the preset is valid");
     let core = NodeCore::new(setup, membership);
     let (control_swarm, control_commands) = mpsc::channel(256);
     let (data_swarm, data_commands) = mpsc::channel(256);
@@ -245,12 +253,13 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         control_streams: control.streams.clone(),
         data_streams: data.streams.clone(),
         data_swarm,
+        data_threads: network.data.handle().clone(),
         containers: Arc::clone(&containers),
     };
-    network.spawn(shared.clone().accept_control());
-    network.spawn(shared.clone().accept_data());
-    network.spawn(control.run(Side::Control, control_commands, events.clone()));
-    network.spawn(data.run(Side::Data, data_commands, events));
+    network.control.spawn(shared.clone().accept_control());
+    network.data.spawn(shared.clone().accept_data());
+    network.control.spawn(control.run(Side::Control, control_commands, events.clone()));
+    network.data.spawn(data.run(Side::Data, data_commands, events));
     let driver = Driver {
         core,
         clock,
@@ -261,6 +270,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         containers,
         seeds: config.join.clone(),
         wanted: BTreeMap::new(),
+        connected: BTreeSet::new(),
         dialled: BTreeMap::new(),
         next_seeds: Time::default(),
         seed_rounds: 0,
@@ -269,13 +279,13 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     };
     let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };
     let (done, outcome) = oneshot::channel();
-    network.spawn(async move {
+    network.control.spawn(async move {
         // An error says that nobody waits, and that cannot be: see below.
         let _ = done.send(driver.run(inbox).await);
     });
-    network.spawn(signals(notices.clone()));
+    network.control.spawn(signals(notices.clone()));
     if config.exit_with_stdin {
-        network.spawn(stdin_closed(notices));
+        network.control.spawn(stdin_closed(notices));
     }
     let server = http::serve(http, tables, askers);
     let handle = server.handle();

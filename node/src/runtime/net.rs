@@ -29,7 +29,7 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Side {
     Control,
     Data,
@@ -39,7 +39,6 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) enum Command {
     Dial(SocketAddr, Option<PeerId>),
-    Disconnect(PeerId),
 }
 
 /// What a swarm reports.
@@ -127,11 +126,6 @@ impl Net {
                     Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => None,
                     Err(error) => Some(dial_failed(peer, &error)),
                 }
-            }
-            Command::Disconnect(peer) => {
-                // An error says that it is not connected, which is what was wanted.
-                let _ = self.swarm.disconnect_peer_id(peer);
-                None
             }
         }
     }

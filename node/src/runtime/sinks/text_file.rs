@@ -78,7 +78,7 @@ mod tests {
 
     use super::super::row_writer::tests::prices;
     use super::*;
-    use crate::runtime::scratch_dir::ScratchDir;
+    use crate::runtime::spouts::scratch_dir::ScratchDir;
 
     fn params(path: &Path, more: &[(&'static str, ParamValue)]) -> Params {
         let path = ("path", path.to_str().unwrap().into());

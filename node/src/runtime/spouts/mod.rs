@@ -5,6 +5,8 @@ mod line_decoder;
 mod lines;
 #[cfg(test)]
 mod probe;
+#[cfg(test)]
+pub(super) mod scratch_dir;
 mod text_files;
 
 pub(super) use lines::Lines;

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -52,7 +51,8 @@ pub(crate) struct TextFiles {
     faults: Faults,
 }
 
-/// When a file has been played often enough.
+/// When a file has been played often enough. A position has no time in it, so a node that takes a file
+/// over counts the seconds anew.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// After so many plays.
@@ -220,7 +220,7 @@ impl OpenFile {
         if !fs::metadata(path).map_err(refuse)?.is_file() {
             return Err(about(path, &"not a plain file"));
         }
-        let file = File::open(Path::new(path)).map_err(refuse)?;
+        let file = File::open(path).map_err(refuse)?;
         OPEN.fetch_add(1, Ordering::Relaxed);
         Ok(Self(file))
     }
@@ -244,8 +244,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::probe::{self, Probe};
+    use super::super::scratch_dir::ScratchDir;
     use super::*;
-    use crate::runtime::scratch_dir::ScratchDir;
 
     /// A directory with a file `a.txt` of some bytes.
     fn dir_with(bytes: impl AsRef<[u8]>) -> (ScratchDir, String) {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-pub(super) struct ScratchDir(PathBuf);
+pub(in crate::runtime) struct ScratchDir(PathBuf);
 
 impl ScratchDir {
-    pub(super) fn new() -> Self {
+    pub(in crate::runtime) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("starling-node-{}-{number}", process::id()));
@@ -17,7 +17,7 @@ impl ScratchDir {
         Self(path)
     }
 
-    pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub(in crate::runtime) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }
 }
