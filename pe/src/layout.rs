@@ -36,6 +36,9 @@ pub struct Place {
     pub since: Epoch,
     /// How many containers it has.
     pub containers: u16,
+    /// Whether slots, numbered instances and partitions may live there. A member that leaves is not
+    /// active: it passes on what still comes to it, and what it sends is still counted and credited.
+    pub is_active: bool,
 }
 
 /// A view, worked out for the containers of a node.
@@ -65,9 +68,10 @@ pub struct Layout {
 pub const CONTAINERS_MAX: usize = 1 << 15;
 
 impl Layout {
-    /// Works a view out; `places` is ordered by node, and all owners in `table` are among them.
+    /// Works a view out; `places` is ordered by node, at least one is active, and all owners in
+    /// `table` are.
     ///
-    /// `me` may be missing: a node that leaves, or was taken off, passes on what still comes to it.
+    /// `me` may be missing: a node that was taken off passes on what still comes to it.
     pub fn new(
         epoch: Epoch,
         me: NodeId,
@@ -78,6 +82,7 @@ impl Layout {
     ) -> Self {
         let containers: Vec<_> = places
             .iter()
+            .filter(|place| place.is_active)
             .flat_map(|place| {
                 (0..place.containers).map(|container| ContainerId { node: place.node, container })
             })
@@ -120,6 +125,7 @@ impl Layout {
             hash.update(&place.node.0.to_le_bytes());
             hash.update(&place.since.0.to_le_bytes());
             hash.update(&place.containers.to_le_bytes());
+            hash.update(&[u8::from(place.is_active)]);
         }
         for owner in self.table.owners() {
             hash.update(&owner.0.to_le_bytes());
@@ -136,6 +142,11 @@ impl Layout {
     pub fn since(&self, node: NodeId) -> Option<Epoch> {
         let at = self.places.binary_search_by_key(&node, |place| place.node).ok()?;
         Some(self.places[at].since)
+    }
+
+    /// Whether a node is a member and does not leave.
+    pub fn is_active(&self, node: NodeId) -> bool {
+        self.places.iter().any(|place| place.node == node && place.is_active)
     }
 
     /// Whether a node is the same member as under a former layout, and so are we: only then do counts,
@@ -238,7 +249,8 @@ impl Layout {
                 Lanes { lanes, spread }
             }
             InstancePlan::PerNode | InstancePlan::Partitions => {
-                let nodes = self.places.iter().map(|place| place.node);
+                let nodes =
+                    self.places.iter().filter(|place| place.is_active).map(|place| place.node);
                 if grouping == Grouping::Shuffle {
                     let lanes =
                         nodes.map(|node| plain(self.of_node(plan, edge.to, node))).collect();

@@ -155,7 +155,8 @@ impl World {
     }
 
     fn first_layout(&self, me: &Member) -> Layout {
-        let place = Place { node: me.node, since: Epoch(0), containers: me.containers };
+        let place =
+            Place { node: me.node, since: Epoch(0), containers: me.containers, is_active: true };
         let table = SlotTable::of_one(me.node, SLOTS as usize);
         let phases = vec![Phase::Waiting; self.plans.len()];
         Layout::new(Epoch(0), me.node, vec![place], table, &self.plans, phases)

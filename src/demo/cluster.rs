@@ -16,8 +16,9 @@ use starling::cli::{Client, Exit, Failure};
 
 /// How long a node may take from its start until it listens.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// How long a node may take to stop when asked; then it is killed.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How long a node may take to stop when asked, which is longer than it allows itself; then it is
+/// killed.
+const STOP_LIMIT: Duration = Duration::from_secs(15);
 /// How often a child is looked at while it starts or stops.
 const TICK: Duration = Duration::from_millis(20);
 /// How much of the log of a node that died is shown.

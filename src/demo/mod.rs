@@ -84,15 +84,15 @@ impl DemoArgs {
         let setting = Setting { nodes, containers, folder, topology: &topology, keep };
         let mut cluster = Cluster::start(setting)?;
         let verdict = self.watch(&mut cluster);
-        match &verdict {
-            Ok(_) if self.keep => tell_how_to_reach(&cluster),
+        if self.keep {
             // A node that was to stay has no pipe that closes.
-            Err(_) if self.keep => cluster.kill(),
-            Ok(_) | Err(_) => {
-                for pid in cluster.stop() {
-                    output::message(format_args!("node process {pid} did not stop and was killed"));
-                }
-            }
+            let verdict = verdict.inspect_err(|_| cluster.kill())?;
+            let result = self.conclude(&verdict);
+            tell_how_to_reach(&cluster);
+            return result;
+        }
+        for pid in cluster.stop() {
+            output::message(format_args!("node process {pid} did not stop and was killed"));
         }
         self.conclude(&verdict?)
     }

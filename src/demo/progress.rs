@@ -108,8 +108,10 @@ pub(super) fn watch(
 ) -> Result<Snapshot, Failure> {
     let mut moved = (0, now());
     loop {
+        let taken = Snapshot::take(cluster);
+        // A node that does not answer has mostly ended, and its log says more.
         cluster.check()?;
-        let snapshot = Snapshot::take(cluster)?;
+        let snapshot = taken?;
         show(&snapshot);
         if snapshot.has_ended() {
             return Ok(snapshot);

@@ -21,6 +21,7 @@ use pe::{Layout, PartitionName, Phase, Report, RunReport};
 
 pub use hello::{Hello, Refused};
 pub use message::{Action, Event, Input, Message, Setup};
+use record::Wanted;
 pub use record::{Record, Seat};
 
 use rounds::Rounds;
@@ -81,7 +82,7 @@ struct Leave {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaveStage {
-    /// Until a view is without us.
+    /// Until a view gives us nothing any more.
     Asking,
     /// Until nothing comes any more and all tokens are taken.
     Draining,
@@ -230,15 +231,27 @@ impl NodeCore {
         }
     }
 
-    /// Those who should be members: alive, and not about to leave. A member of the view counts as alive
-    /// until gossip says otherwise: whoever made the view has heard of it.
-    fn wanted_members(&self, now: Time) -> Vec<Member> {
+    /// Those who should be members: who is alive. A member of the view counts as alive until gossip says
+    /// otherwise: whoever made the view has heard of it.
+    fn wanted_members(&self, now: Time) -> Vec<Wanted> {
         let seats = self.record.iter().flat_map(|record| &record.seats).map(|seat| &seat.member);
         let trusted = seats.filter(|member| self.is_trusted(now, member));
         let mut wanted: BTreeMap<_, _> = trusted.map(|member| (member.node, member)).collect();
         wanted.extend(self.live.iter().map(|(&node, member)| (node, member)));
-        let is_leaving = |member: &Member| self.leaving.contains(&(member.node, member.run));
-        wanted.into_values().filter(|member| !is_leaving(member)).cloned().collect()
+        let wanted = wanted.into_values();
+        let is_draining = |member: &Member| self.is_leaving(member);
+        let wanted = wanted
+            .map(|member| Wanted { member: member.clone(), is_draining: is_draining(member) });
+        wanted.collect()
+    }
+
+    /// Whether a node said that it leaves, to us or to who made the view.
+    fn is_leaving(&self, member: &Member) -> bool {
+        self.leaving.contains(&(member.node, member.run))
+            || self.record.as_ref().is_some_and(|record| {
+                let mut seats = record.seats.iter();
+                seats.any(|seat| seat.member == *member && seat.is_draining)
+            })
     }
 
     /// Whether gossip has nothing against a member of the view.
@@ -254,9 +267,7 @@ impl NodeCore {
 
     fn coordinator(&self, now: Time) -> Option<NodeId> {
         let record = self.record.as_ref()?;
-        let may = |member: &&Member| {
-            self.is_trusted(now, member) && !self.leaving.contains(&(member.node, member.run))
-        };
+        let may = |member: &&Member| self.is_trusted(now, member) && !self.is_leaving(member);
         let members = || record.seats.iter().map(|seat| &seat.member).filter(may);
         let founder = members().find(|member| member.node == record.founder);
         founder.or_else(|| members().next()).map(|member| member.node)
@@ -330,13 +341,15 @@ impl NodeCore {
                 self.list(topology, plan.clone(), out);
             }
         }
-        let gone = self.record.iter().flat_map(|old| &old.seats).map(|seat| seat.member.node);
-        let gone: Vec<_> = gone.filter(|&node| node != me && !record.has(node)).collect();
-        for node in gone.into_iter().filter(|node| self.live.contains_key(node)) {
-            self.farewells.insert(node, layout.digest);
+        for node in record.seats.iter().filter(|seat| seat.is_draining).map(|seat| seat.member.node)
+        {
+            let was_draining = self.record.as_ref().is_some_and(|old| old.is_draining(node));
+            if node != me && !was_draining {
+                self.farewells.insert(node, layout.digest);
+            }
         }
         if let Some(leave) = self.leave.as_mut().filter(|leave| leave.stage == LeaveStage::Asking)
-            && !record.has(me)
+            && record.is_draining(me)
         {
             leave.stage = LeaveStage::Draining;
         }
@@ -409,7 +422,10 @@ impl NodeCore {
 
     fn publish_members(&mut self, now: Time, out: &mut Vec<Action>) {
         let members = self.wanted_members(now);
-        let Some(record) = self.record.as_ref().filter(|_| !members.is_empty()) else { return };
+        let Some(record) = &self.record else { return };
+        if members.iter().all(|wanted| wanted.is_draining) {
+            return;
+        }
         if record.members() != members {
             let next = record.with_members(members, self.me(), &self.setup);
             self.publish(now, next, out);
@@ -617,11 +633,4 @@ impl NodeCore {
 /// Topologies and prototypes are counted in 16 bits; the planner bounds them far below.
 fn id16(at: usize) -> u16 {
     u16::try_from(at).expect("bounded by the planner")
-}
-
-impl Record {
-    /// The members, without the views in which they came.
-    fn members(&self) -> Vec<Member> {
-        self.seats.iter().map(|seat: &Seat| seat.member.clone()).collect()
-    }
 }

@@ -42,6 +42,17 @@ pub struct Seat {
     pub member: Member,
     /// The view in which it came.
     pub since: Epoch,
+    /// Whether it leaves: it owns nothing any more, and is a member until it has given away what it has.
+    pub is_draining: bool,
+}
+
+/// Who should be a member.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wanted {
+    /// Who.
+    pub(super) member: Member,
+    /// Whether it leaves.
+    pub(super) is_draining: bool,
 }
 
 impl Record {
@@ -53,20 +64,21 @@ impl Record {
             founder: node,
             epoch,
             author: node,
-            seats: vec![Seat { member: founder, since: epoch }],
+            seats: vec![Seat { member: founder, since: epoch, is_draining: false }],
             table: SlotTable::of_one(node, setup.slots as usize),
             phases: vec![Phase::Waiting; setup.plans.len()],
         };
         record.started(setup)
     }
 
-    /// The next view, with other members; `members` is ordered by node and not empty.
-    pub(super) fn with_members(&self, members: Vec<Member>, author: NodeId, setup: &Setup) -> Self {
+    /// The next view, with other members; they are ordered by node, and at least one of them stays.
+    pub(super) fn with_members(&self, members: Vec<Wanted>, author: NodeId, setup: &Setup) -> Self {
         let epoch = Epoch(self.epoch.0 + 1);
-        let nodes: Vec<_> = members.iter().map(|member| member.node).collect();
-        let seat = |member: Member| {
+        let staying = members.iter().filter(|wanted| !wanted.is_draining);
+        let nodes: Vec<_> = staying.map(|wanted| wanted.member.node).collect();
+        let seat = |Wanted { member, is_draining }| {
             let known = self.seats.iter().find(|seat| seat.member == member);
-            Seat { since: known.map_or(epoch, |seat| seat.since), member }
+            Seat { since: known.map_or(epoch, |seat| seat.since), member, is_draining }
         };
         let seats = members.into_iter().map(seat).collect();
         let table = self.table.next(&nodes);
@@ -94,6 +106,18 @@ impl Record {
             > (other.epoch, std::cmp::Reverse(other.author))
     }
 
+    /// Who is a member, and whether it leaves.
+    pub(super) fn members(&self) -> Vec<Wanted> {
+        let wanted =
+            |seat: &Seat| Wanted { member: seat.member.clone(), is_draining: seat.is_draining };
+        self.seats.iter().map(wanted).collect()
+    }
+
+    /// Whether a node is a member that leaves.
+    pub(super) fn is_draining(&self, node: NodeId) -> bool {
+        self.seats.iter().any(|seat| seat.member.node == node && seat.is_draining)
+    }
+
     /// Whether a node is a member.
     pub fn has(&self, node: NodeId) -> bool {
         self.seats.binary_search_by_key(&node, |seat| seat.member.node).is_ok()
@@ -105,6 +129,7 @@ impl Record {
             node: seat.member.node,
             since: seat.since,
             containers: seat.member.containers,
+            is_active: !seat.is_draining,
         });
         Layout::new(
             self.epoch,
@@ -119,6 +144,7 @@ impl Record {
     /// Whether a record that a peer sent can be worked with at all.
     pub(super) fn check(&self, setup: &Setup) -> Result<(), &'static str> {
         let nodes: BTreeSet<_> = self.seats.iter().map(|seat| seat.member.node).collect();
+        let stays = |owner| self.seats.iter().any(|s| s.member.node == owner && !s.is_draining);
         let containers: usize =
             self.seats.iter().map(|seat| usize::from(seat.member.containers)).sum();
         let is_ordered = self.seats.is_sorted_by_key(|seat| seat.member.node);
@@ -132,8 +158,8 @@ impl Record {
         if self.table.owners().len() != setup.slots as usize {
             return Err("it has another number of slots");
         }
-        if self.table.owners().iter().any(|owner| !nodes.contains(owner)) {
-            return Err("a slot belongs to nobody");
+        if !self.table.owners().iter().copied().collect::<BTreeSet<_>>().into_iter().all(stays) {
+            return Err("a slot belongs to nobody, or to who leaves");
         }
         if self.phases.len() != setup.plans.len() {
             return Err("it has other topologies");

@@ -136,9 +136,9 @@ impl Tokens {
     /// Moves the tokens to the readers of a new layout.
     pub(super) fn lay(&mut self, layout: &Layout, plans: &[Arc<Plan>], out: &mut Vec<Action>) {
         let me = self.me;
-        let am_member = layout.since(me).is_some();
+        let am_active = layout.is_active(me);
         for held in self.held.values_mut() {
-            if held.token.is_exhausted && am_member {
+            if held.token.is_exhausted && am_active {
                 continue;
             }
             let to = reader(&held.token, layout, plans, me);

@@ -6,10 +6,11 @@
 //! mailed to itself, so the rest of the arbiter has its say between two of them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
 use membership::Time;
-use pe::{Action, Container, Input};
+use pe::{Action, Container, Input, Waker};
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
@@ -45,6 +46,22 @@ pub(super) struct ContainerActor {
     actions: Vec<Action>,
     is_turning: bool,
     alarm: Option<(Time, SpawnHandle)>,
+    is_woken: Arc<AtomicBool>,
+}
+
+/// A waker for the spouts of a container, and the flag by which its actor sees that it was used.
+///
+/// The message only makes the actor turn: one that finds the mailbox full is not needed, since the actor
+/// is turning then, and will see the flag.
+pub(super) fn waker(address: Addr<ContainerActor>) -> (Waker, Arc<AtomicBool>) {
+    let flag = Arc::new(AtomicBool::new(false));
+    let is_woken = Arc::clone(&flag);
+    let wake = move || {
+        if !flag.swap(true, Ordering::AcqRel) {
+            drop(address.try_send(Deliver(Input::Woken)));
+        }
+    };
+    (Waker::new(wake), is_woken)
 }
 
 impl ContainerActor {
@@ -54,6 +71,7 @@ impl ContainerActor {
         links: Arc<Links>,
         notices: mpsc::Sender<Notice>,
         clock: Clock,
+        is_woken: Arc<AtomicBool>,
     ) -> Self {
         Self {
             container,
@@ -65,17 +83,17 @@ impl ContainerActor {
             actions: Vec::new(),
             is_turning: false,
             alarm: None,
+            is_woken,
         }
     }
 
-    fn step(&mut self, input: Input, ctx: &mut Context<Self>) {
+    fn take(&mut self, input: Input) {
         let mut actions = std::mem::take(&mut self.actions);
         self.container.step(self.clock.now(), input, &mut actions);
         for action in actions.drain(..) {
             self.act(action);
         }
         self.actions = actions;
-        self.arrange_turn(ctx);
     }
 
     fn arrange_turn(&mut self, ctx: &mut Context<Self>) {
@@ -88,12 +106,10 @@ impl ContainerActor {
 
     fn turn(&mut self, ctx: &mut Context<Self>) {
         self.is_turning = false;
-        let mut actions = std::mem::take(&mut self.actions);
-        self.container.step(self.clock.now(), Input::Drained, &mut actions);
-        for action in actions.drain(..) {
-            self.act(action);
+        if self.is_woken.swap(false, Ordering::AcqRel) {
+            self.take(Input::Woken);
         }
-        self.actions = actions;
+        self.take(Input::Drained);
         if self.container.wants_turn() {
             self.arrange_turn(ctx);
         } else {
@@ -173,6 +189,7 @@ impl Handler<Deliver> for ContainerActor {
     type Result = ();
 
     fn handle(&mut self, Deliver(input): Deliver, ctx: &mut Self::Context) {
-        self.step(input, ctx);
+        self.take(input);
+        self.arrange_turn(ctx);
     }
 }

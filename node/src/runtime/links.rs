@@ -270,7 +270,8 @@ impl Shared {
         let (sender, queue) = mpsc::channel(DATA_QUEUE);
         self.links.data.insert(member.node, sender);
         let (shared, node) = (self.clone(), member.node);
-        let link = self.data_threads.spawn(async move { shared.data_link(member, peer, queue).await });
+        let link =
+            self.data_threads.spawn(async move { shared.data_link(member, peer, queue).await });
         self.links.writers.insert((node, Side::Data), link);
     }
 

@@ -29,11 +29,11 @@ use actix::prelude::*;
 use libp2p::pnet::PreSharedKey;
 use membership::{Member, Membership, Time};
 use pe::topology::Plan;
-use pe::{Container, Layout, Phase, Registry, Waker};
+use pe::{Container, Layout, Phase, Registry};
 use routing::SlotTable;
 use tokio::sync::{mpsc, oneshot};
 
-use self::actor::{ContainerActor, Deliver, Meet};
+use self::actor::{ContainerActor, Meet};
 use self::clock::Clock;
 use self::driver::{Driver, Inbox, Notice};
 use self::identity::Identity;
@@ -138,10 +138,8 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
     let key = config.cluster.key_file.as_deref().map(read_key).transpose()?;
     let http = TcpListener::bind(config.http)
         .map_err(|error| RunError::Listen(config.http, error.to_string()))?;
-    let network = Network {
-        control: threads("starling-control", 1)?,
-        data: threads("starling-data", 2)?,
-    };
+    let network =
+        Network { control: threads("starling-control", 1)?, data: threads("starling-data", 2)? };
     let keypair = &identity.keypair;
     let control = network.control.block_on(Net::listen(keypair, key, config.listen))?;
     let data = network.data.block_on(Net::listen(keypair, key, config.listen_data))?;
@@ -219,11 +217,9 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
                 (Arc::clone(&registry), plans.clone(), Arc::clone(&first));
             let (links, notices) = (Arc::clone(&links), notices.clone());
             ContainerActor::start_in_arbiter(&arbiter.handle(), move |ctx: &mut Context<_>| {
-                let address = ctx.address();
-                // A waker that finds a full mailbox is not needed: the container is awake.
-                let waker = Waker::new(move || drop(address.try_send(Deliver(pe::Input::Woken))));
+                let (waker, is_woken) = actor::waker(ctx.address());
                 let container = Container::new(number, first, &registry, &plans, waker);
-                ContainerActor::new(container, number, links, notices, clock)
+                ContainerActor::new(container, number, links, notices, clock, is_woken)
             })
         })
         .collect();
@@ -304,7 +300,8 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
 /// What the containers have before there is a view: themselves, and nothing runs.
 fn first_layout(me: &Member, config: &NodeConfig, plans: &[Arc<Plan>]) -> Arc<Layout> {
     let epoch = membership::Epoch(0);
-    let place = pe::Place { node: me.node, since: epoch, containers: me.containers };
+    let place =
+        pe::Place { node: me.node, since: epoch, containers: me.containers, is_active: true };
     let table = SlotTable::of_one(me.node, config.cluster.slots as usize);
     let phases = vec![Phase::Waiting; plans.len()];
     Arc::new(Layout::new(epoch, me.node, vec![place], table, plans, phases))

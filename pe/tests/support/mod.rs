@@ -132,6 +132,7 @@ impl Cluster {
                 node,
                 containers,
                 since: since(node).unwrap_or(self.epoch),
+                is_active: true,
             })
             .collect();
         self.tell();

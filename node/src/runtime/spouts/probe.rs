@@ -71,7 +71,7 @@ impl Probe {
             Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&lines));
         let plans = [Arc::new(plan(&registry, text).unwrap())];
         let (me, since) = (NodeId(7), Epoch(1));
-        let places = vec![Place { node: me, since, containers: 1 }];
+        let places = vec![Place { node: me, since, containers: 1, is_active: true }];
         let (table, phases) = (SlotTable::of_one(me, 16), vec![Phase::Running]);
         let layout = Arc::new(Layout::new(since, me, places, table, &plans, phases));
         let (sender, woken) = channel();
