@@ -45,13 +45,11 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Line {
     text: String,
 }
 
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Word {
     text: String,
 }
@@ -148,7 +146,7 @@ impl Node {
         let plan = Topology::parse(text).and_then(|topology| topology.plan(&registry.catalog()));
         let plans = [Arc::new(plan.unwrap())];
         let me = NodeId(1);
-        let places = vec![Place { node: me, since: Epoch(1), containers: 2 }];
+        let places = vec![Place { node: me, since: Epoch(1), containers: 2, is_active: true }];
         let table = SlotTable::of_one(me, 1024);
         let layout = Layout::new(Epoch(1), me, places, table, &plans, vec![Phase::Running]);
         let layout = Arc::new(layout);

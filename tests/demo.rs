@@ -4,7 +4,13 @@
 
 mod support;
 
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::Value;
+
+/// One demo at a time: several at once would measure each other, and a small machine might take busy
+/// nodes for dead ones.
+static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
 fn on_three_nodes_the_top_ten_equals_the_plain_count() {
@@ -27,6 +33,7 @@ fn every_file_is_played_as_often_as_asked() {
 /// Runs the demo to its end and looks at what every demo must show.
 #[track_caller]
 fn demo(arguments: &[&str], nodes: usize) -> Value {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let output = support::starling().arg("demo").args(arguments).arg("--json").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{said}", output.status);

@@ -68,7 +68,7 @@ pub trait Spout: Send + Sized + 'static {
     /// Lists the partitions; called once, by the node that starts the topology.
     ///
     /// # Errors
-    /// There is nothing to read; the topology then does not start, and says why.
+    /// There is nothing to read; the node says why, and the spout counts as exhausted.
     fn partitions(params: &Params) -> Result<Vec<PartitionName>, SpoutError>;
 
     /// Opens a partition at a position that [`Spout::position`] gave, perhaps on another node.

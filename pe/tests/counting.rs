@@ -49,7 +49,6 @@ impl Lend for Reading {
 
 /// How often something was seen.
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Total {
     key: String,
     n: u64,

@@ -27,7 +27,6 @@ impl Lend for Step {
 
 /// The same under another name: an edge of its own between the same two PEs.
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Back {
     key: u64,
     from: u64,
@@ -58,7 +57,6 @@ struct Checker {
 }
 
 #[derive(Clone, Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Wrong {
     key: u64,
     n: u64,

@@ -28,7 +28,6 @@ impl Lend for Word {
 }
 
 #[derive(Clone, Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Said {
     what: String,
 }

@@ -36,7 +36,6 @@ impl Lend for Clicked {
 }
 
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Rate {
     ad: u64,
     shown: u64,
@@ -44,7 +43,6 @@ struct Rate {
 }
 
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Doubt {
     by: String,
 }
@@ -374,7 +372,6 @@ fn two_types_of_one_name_and_form_are_refused_at_registration() {
     mod other {
         use super::{Ctx, Event, On, Pe, starling};
         #[derive(Event)]
-        #[expect(dead_code, reason = "an event is a declaration of fields")]
         pub(crate) struct Shown {
             ad: u64,
         }

@@ -43,7 +43,6 @@ impl Serialize for Fussy {
 
 /// The encoded column in the middle: a failed push leaves those before it longer.
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Said {
     key: u64,
     text: String,

@@ -27,7 +27,11 @@ pub(super) fn begin(config: &LogConfig) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(format!("{QUIET},{filter}")).map_err(|error| {
         Failure::new(Exit::Config, format!("{source} cannot be {filter:?}: {error}"))
     })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // A standard error that nobody reads any more must not end the node, as a complaint about it would.
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .log_internal_errors(false);
     match config.format {
         LogFormat::Text => lines.with_ansi(output::is_coloured()).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),

@@ -83,6 +83,12 @@ impl NodeArgs {
         let plans: Vec<_> = self.topology.iter().map(|file| plan(&app, file)).collect();
         let config = config?;
         let plans: Vec<Plan> = plans.into_iter().collect::<Result<_, _>>()?;
+        for (at, plan) in plans.iter().enumerate() {
+            if plans[..at].iter().any(|other| other.name == plan.name) {
+                let what = format!("two topologies have the name `{}`", plan.name);
+                return Err(Failure::new(Exit::Config, what));
+            }
+        }
         log::begin(&config.log)?;
         node::runtime::run(config, app.into_program(), plans)
             .map(drop)

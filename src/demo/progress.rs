@@ -54,9 +54,15 @@ impl NodeView {
         self.part.as_ref().map_or("starting", |part| &part.phase)
     }
 
-    /// Events that were not applied, and are known of.
-    pub(super) fn lost(&self) -> u64 {
-        self.part.as_ref().map_or(0, |part| part.dropped.values().sum::<u64>() + part.in_doubt)
+    /// Events that are known not to have been applied, by reason.
+    pub(super) fn dropped(&self) -> impl Iterator<Item = (&String, u64)> {
+        let parts = self.part.iter();
+        parts.flat_map(|part| &part.dropped).map(|(reason, count)| (reason, *count))
+    }
+
+    /// Events of which it is not known whether they were applied.
+    pub(super) fn in_doubt(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.in_doubt)
     }
 
     /// Events that a PE gave up on.

@@ -1,10 +1,12 @@
 //! What came of it: whether the cluster counted right, and whether every node did its share.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use starling::cli::{Columns, grouped};
 
 use super::plain::{self, Place};
-use super::progress::Snapshot;
+use super::progress::{NodeView, Snapshot};
 
 /// The least part of all events that a node has to apply, in thousandths: a tenth of them or, where
 /// there are so many nodes that a tenth is too much to ask, half of an even share.
@@ -23,7 +25,9 @@ pub(super) struct Verdict {
     plays: u64,
     shares: Vec<Share>,
     applied: u64,
-    lost: u64,
+    /// Events that were dropped, by reason.
+    dropped: BTreeMap<String, u64>,
+    in_doubt: u64,
     dead_letters: u64,
     /// How long events flowed, in milliseconds.
     elapsed_ms: u64,
@@ -40,7 +44,11 @@ struct Share {
 impl Verdict {
     /// Holds the last snapshot against a plain count.
     pub(super) fn new(last: &Snapshot, elapsed_ms: u64) -> Self {
-        let share = |node: &super::progress::NodeView| Share {
+        let mut dropped = BTreeMap::new();
+        for (reason, count) in last.nodes.iter().flat_map(NodeView::dropped) {
+            *dropped.entry(reason.clone()).or_insert(0) += count;
+        }
+        let share = |node: &NodeView| Share {
             node: node.status.node.clone(),
             slots: node.slots(),
             applied: node.applied(),
@@ -51,8 +59,9 @@ impl Verdict {
             plays: last.plays.values().sum(),
             shares: last.nodes.iter().map(share).collect(),
             applied: last.applied(),
-            lost: last.nodes.iter().map(|node| node.lost()).sum(),
-            dead_letters: last.nodes.iter().map(|node| node.dead_letters()).sum(),
+            dropped,
+            in_doubt: last.nodes.iter().map(NodeView::in_doubt).sum(),
+            dead_letters: last.nodes.iter().map(NodeView::dead_letters).sum(),
             elapsed_ms,
         }
     }
@@ -90,7 +99,9 @@ impl Verdict {
             "plain": self.plain,
             "plays": self.plays,
             "applied": self.applied,
-            "lost": self.lost,
+            "lost": self.lost(),
+            "dropped": self.dropped,
+            "in_doubt": self.in_doubt,
             "dead_letters": self.dead_letters,
             "elapsed_ms": self.elapsed_ms,
             "events_per_second": self.rate(),
@@ -132,10 +143,15 @@ impl Verdict {
             self.elapsed_ms % 1_000 / 100,
             grouped(self.rate()),
             grouped(self.plays),
-            grouped(self.lost),
+            grouped(self.lost()),
             grouped(self.dead_letters)
         ));
         lines
+    }
+
+    /// Events that were not applied, or perhaps not.
+    fn lost(&self) -> u64 {
+        self.dropped.values().sum::<u64>() + self.in_doubt
     }
 
     fn rate(&self) -> u64 {
@@ -174,7 +190,8 @@ mod tests {
             plays: 12,
             shares: applied.map(share).into(),
             applied: applied.iter().sum(),
-            lost: 0,
+            dropped: BTreeMap::new(),
+            in_doubt: 0,
             dead_letters: 0,
             elapsed_ms: 1_234,
         }

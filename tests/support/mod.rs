@@ -21,6 +21,12 @@ use starling::cli::{Client, Status};
 /// How long anything may take that takes milliseconds on a machine with nothing else to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How much of a log a failure shows.
+const LOG_LINES: usize = 60;
+
+/// The topology of the example top words.
+pub(crate) const TOP_WORDS: &str = include_str!("../../examples/top_words/top-words.toml");
+
 /// The `starling` command.
 pub(crate) fn starling() -> Command {
     command(env!("CARGO_BIN_EXE_starling"))
@@ -48,6 +54,22 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     }
     fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// The topology of top words over the files of a pattern, with what else the spout is told; written
+/// into a folder.
+pub(crate) fn top_words(folder: &Path, pattern: &str, params: &str) -> PathBuf {
+    let given = r#"paths = ["corpus/*.txt"]"#;
+    assert!(TOP_WORDS.contains(given));
+    let text = TOP_WORDS.replace(given, &format!("paths = [{pattern:?}]{params}"));
+    let path = folder.join("top-words.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A pattern that means the bundled text.
+pub(crate) fn corpus() -> String {
+    format!("{}/corpus/*.txt", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Looks again and again until there is something to see; `what` says what that is.
@@ -83,6 +105,7 @@ pub(crate) struct Node {
 /// Where a node listens, as it writes it down itself.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Addresses {
+    pub(crate) node: String,
     pub(crate) control: String,
     pub(crate) data: String,
     pub(crate) http: String,
@@ -93,19 +116,14 @@ impl Node {
     /// back when it listens.
     #[track_caller]
     pub(crate) fn start<A: AsRef<OsStr>>(
-        mut program: Command,
+        program: Command,
         folder: &Path,
         arguments: impl IntoIterator<Item = A>,
     ) -> Self {
-        fs::create_dir_all(folder).unwrap();
-        program.args(["node", "--exit-with-stdin"]).arg("--data-dir").arg(folder);
-        for flag in ["--listen", "--listen-data", "--http"] {
-            program.args([flag, "127.0.0.1:0"]);
-        }
-        let log = fs::File::create(folder.join("log")).unwrap();
-        program.args(arguments).stdin(Stdio::piped()).stderr(log);
-        let mut child = program.spawn().unwrap();
         let path = folder.join("addresses.json");
+        // Those of an earlier life.
+        let _ = fs::remove_file(&path);
+        let mut child = spawn(program, folder, arguments);
         let addresses = wait_for("a node that listens", || {
             let ended = child.try_wait().unwrap();
             assert_eq!(ended, None, "{}", fs::read_to_string(folder.join("log")).unwrap());
@@ -118,6 +136,16 @@ impl Node {
         Client::new(&*self.addresses.http)
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.addresses.node
+    }
+
+    /// Where it has its data.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     #[track_caller]
     pub(crate) fn status(&self) -> Status {
         self.client().status().unwrap_or_else(|failure| panic!("{failure}\n{}", self.log()))
@@ -128,14 +156,60 @@ impl Node {
         fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
+    /// The line of its log that has all of these parts, if there is one.
+    pub(crate) fn said(&self, parts: &[&str]) -> Option<String> {
+        let log = self.log();
+        let found = log.lines().find(|line| parts.iter().all(|part| line.contains(part)));
+        found.map(ToOwned::to_owned)
+    }
+
+    /// Waits for a line of its log that has all of these parts.
+    #[track_caller]
+    pub(crate) fn wait_to_say(&self, parts: &[&str]) -> String {
+        wait_for(&format!("{parts:?} in the log"), || self.said(parts))
+    }
+
+    /// Waits for something that its status shows.
+    #[track_caller]
+    pub(crate) fn wait_to_show(&self, what: &str, is_shown: impl Fn(&Status) -> bool) -> Status {
+        wait_for(what, || Some(self.status()).filter(|status| is_shown(status)))
+    }
+
     /// Waits until its only topology is in a phase.
     #[track_caller]
     pub(crate) fn wait_until(&self, phase: &str) -> Status {
-        wait_for(phase, || {
-            let status = self.status();
-            let is_there = status.topologies.iter().any(|topology| topology.phase == phase);
-            is_there.then_some(status)
+        self.wait_to_show(phase, |status| {
+            status.topologies.iter().any(|topology| topology.phase == phase)
         })
+    }
+
+    /// Bytes of its memory that are in use.
+    pub(crate) fn memory(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// Sends it a signal, by name.
+    #[track_caller]
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid]).status();
+        assert!(sent.unwrap().success(), "signal {name}");
+    }
+
+    /// Ends it at once, by SIGKILL; its folder stays.
+    #[track_caller]
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Stops it by SIGTERM, and waits for its end.
+    #[track_caller]
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        self.signal("TERM");
+        wait_for("a node that has stopped", || self.child.try_wait().unwrap())
     }
 
     /// Stops it the way SIGTERM does, and waits for its end.
@@ -150,5 +224,50 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+            eprintln!("--- the end of {}/log:\n{last}", self.folder.display());
+        }
     }
+}
+
+/// Starts `program node`; flags that the arguments do not have are set so that nobody is in the way.
+fn spawn<A: AsRef<OsStr>>(
+    mut program: Command,
+    folder: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> Child {
+    let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+    fs::create_dir_all(folder).unwrap();
+    program.args(["node", "--exit-with-stdin"]);
+    if !arguments.iter().any(|argument| argument == "--data-dir") {
+        program.arg("--data-dir").arg(folder);
+    }
+    for flag in ["--listen", "--listen-data", "--http"] {
+        if !arguments.iter().any(|argument| argument == flag) {
+            program.args([flag, "127.0.0.1:0"]);
+        }
+    }
+    let log = fs::File::create(folder.join("log")).unwrap();
+    program.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+    program.spawn().unwrap()
+}
+
+/// Starts `program node` as [`Node::start`] does, and waits for its end: its exit code and what it said.
+#[track_caller]
+pub(crate) fn run_to_end<A: AsRef<OsStr>>(
+    program: Command,
+    folder: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> (Option<i32>, String) {
+    let child = spawn(program, folder, arguments);
+    let nowhere = String::new;
+    let addresses =
+        Addresses { node: nowhere(), control: nowhere(), data: nowhere(), http: nowhere() };
+    // A node, so that it ends if the test fails.
+    let mut node = Node { child, folder: folder.to_owned(), addresses };
+    let status = wait_for("a node that ends by itself", || node.child.try_wait().unwrap());
+    (status.code(), node.log())
 }

@@ -38,6 +38,8 @@ pub enum Input {
     Met(Member),
     /// The connection to a node broke, and dialling it again was refused.
     Lost(NodeId),
+    /// A link to or from a node broke while it held something: events or credits may be lost.
+    Broken(NodeId),
     /// A message from a node.
     Received(NodeId, Message),
     /// A container answers [`Action::Ask`].
@@ -189,4 +191,6 @@ pub enum Message {
     Taken(TokenId),
     /// The sender leaves.
     Leaving(Run),
+    /// Something may be lost between the sender and this node, a member since that view.
+    Broken(NodeId, Epoch),
 }

@@ -27,7 +27,7 @@ pub use record::{Record, Seat};
 use rounds::Rounds;
 pub use rounds::Totals;
 pub use status::{MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus};
-use tokens::Tokens;
+use tokens::{PARTITIONS_MAX, Tokens};
 pub use tokens::{Token, TokenId};
 
 /// How long causes for a new view are gathered: what happens together makes one view.
@@ -38,6 +38,9 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// How long a member of a view may stay unheard of: gossip about it is usually a moment behind the view.
 const UNHEARD: Duration = Duration::from_secs(5);
+
+/// How long after a link broke the node behind it may still turn out to be gone, which explains it.
+const BROKEN: Duration = Duration::from_secs(1);
 
 /// How long a node that leaves waits for what is on its way.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
@@ -60,6 +63,8 @@ pub struct NodeCore {
     /// Members of the view that gossip has taken off, or has not heard of until this time.
     doubted: BTreeMap<(NodeId, Run), Time>,
     leave: Option<Leave>,
+    /// Links that broke, by the node behind them: when, and since when that node was a member.
+    broken: BTreeMap<NodeId, (Time, Epoch)>,
     /// Since when there are causes for a new view.
     cause: Option<Time>,
     /// Whether it was on us to make views when we last looked.
@@ -109,6 +114,7 @@ impl NodeCore {
             leaving: BTreeSet::new(),
             doubted: BTreeMap::new(),
             leave: None,
+            broken: BTreeMap::new(),
             cause: None,
             is_coordinator: false,
             next_tick: Time::default(),
@@ -123,6 +129,7 @@ impl NodeCore {
             Input::Started => self.start(now, out),
             Input::Met(member) => self.gossip(now, membership::Input::Met(member), out),
             Input::Lost(node) => self.gossip(now, membership::Input::Lost(node), out),
+            Input::Broken(node) => self.link_broke(now, node),
             Input::Received(from, message) => self.receive(now, from, message, out),
             Input::Reported(report) => self.reported(now, report, out),
             Input::Listed { topology, prototype, partitions } => {
@@ -206,8 +213,37 @@ impl NodeCore {
         }
     }
 
+    /// What was lost with a link can not be found out: neither side knows how far the other had read.
+    /// So the node behind it becomes a member anew, and all that was on its way to or from it counts as
+    /// in doubt, on both sides.
+    fn link_broke(&mut self, now: Time, node: NodeId) {
+        let since = self.record.as_ref().and_then(|record| record.since(node));
+        if let Some(since) = since {
+            self.broken.entry(node).or_insert((now, since));
+        }
+    }
+
+    /// Says of broken links to who makes the views, until a view heeds it.
+    fn mend(&mut self, now: Time, out: &mut Vec<Action>) {
+        let Some(record) = &self.record else { return };
+        self.broken.retain(|node, (_, since)| record.since(*node) == Some(*since));
+        let Some(coordinator) = self.coordinator(now) else { return };
+        let ripe = self.broken.iter().filter(|(_, (at, _))| *at + BROKEN <= now);
+        let ripe: Vec<_> = ripe.map(|(&node, &(_, since))| (node, since)).collect();
+        if coordinator != self.me() {
+            for (node, since) in ripe {
+                self.send(coordinator, Message::Broken(node, since), out);
+            }
+        } else if !ripe.is_empty() {
+            let nodes: Vec<_> = ripe.into_iter().map(|(node, _)| node).collect();
+            let next = record.with_anew(&nodes, self.me());
+            self.publish(now, next, out);
+        }
+    }
+
     fn down(&mut self, now: Time, member: &Member, reason: Reason, out: &mut Vec<Action>) {
         self.live.remove(&member.node);
+        self.broken.remove(&member.node);
         self.doubted.insert((member.node, member.run), now);
         self.leaving.remove(&(member.node, member.run));
         self.farewells.remove(&member.node);
@@ -295,6 +331,11 @@ impl NodeCore {
                 }
             }
             Message::Taken(id) => self.tokens.taken(from, id),
+            Message::Broken(node, since) => {
+                if self.record.as_ref().is_some_and(|record| record.since(node) == Some(since)) {
+                    self.broken.entry(node).or_insert((now, since));
+                }
+            }
             Message::Leaving(run) => {
                 self.leaving.insert((from, run));
                 self.look_for_causes(now);
@@ -306,7 +347,8 @@ impl NodeCore {
     fn is_known_spout(&self, id: TokenId) -> bool {
         let plan = self.setup.plans.get(usize::from(id.topology));
         let spout = plan.and_then(|plan| plan.prototypes.get(usize::from(id.prototype)));
-        spout.is_some_and(|spout| spout.is_spout) && id.index < id.count
+        let is_possible = id.index < id.count && id.count <= PARTITIONS_MAX;
+        spout.is_some_and(|spout| spout.is_spout) && is_possible
     }
 
     fn learn(&mut self, now: Time, from: NodeId, record: Record, out: &mut Vec<Action>) {
@@ -332,13 +374,14 @@ impl NodeCore {
             moved,
             took: self.cause.map_or(Duration::ZERO, |since| now - since),
         }));
-        for (topology, (phase, plan)) in (0..).zip(record.phases.iter().zip(&self.setup.plans)) {
+        for (topology, plan) in self.setup.plans.clone().iter().enumerate() {
+            let phase = &record.phases[topology];
             let before = self.record.as_ref().map_or(Phase::Waiting, |old| old.phases[topology]);
             if before != *phase {
                 out.push(Action::Tell(Event::Phase(plan.name.clone(), *phase)));
             }
             if before == Phase::Waiting && *phase == Phase::Running && record.author == me {
-                self.list(topology, plan.clone(), out);
+                self.list(topology, plan, out);
             }
         }
         for node in record.seats.iter().filter(|seat| seat.is_draining).map(|seat| seat.member.node)
@@ -370,9 +413,11 @@ impl NodeCore {
         self.look_for_causes(now);
     }
 
-    fn list(&self, topology: usize, plan: Arc<Plan>, out: &mut Vec<Action>) {
+    fn list(&mut self, topology: usize, plan: &Plan, out: &mut Vec<Action>) {
         for (prototype, _) in plan.prototypes.iter().enumerate().filter(|(_, p)| p.is_spout) {
-            out.push(Action::List { topology: id16(topology), prototype: id16(prototype) });
+            let (topology, prototype) = (id16(topology), id16(prototype));
+            self.tokens.list((topology, prototype));
+            out.push(Action::List { topology, prototype });
         }
     }
 
@@ -383,7 +428,12 @@ impl NodeCore {
         partitions: Result<Vec<PartitionName>, String>,
         out: &mut Vec<Action>,
     ) {
+        self.tokens.listed((topology, prototype));
         let plan = &self.setup.plans[usize::from(topology)];
+        let partitions = partitions.and_then(|names| match names.len() {
+            len if len > PARTITIONS_MAX as usize => Err(format!("{len} partitions are too many")),
+            _ => Ok(names),
+        });
         match (partitions, self.layout.clone()) {
             (Ok(names), Some(layout)) => {
                 let spout = (topology, prototype);
@@ -409,6 +459,7 @@ impl NodeCore {
             self.tokens.say(&self.live, out);
             self.press_leave(out);
             self.look_for_causes(now);
+            self.mend(now, out);
         }
         self.is_coordinator = self.am_coordinator(now);
         if self.is_coordinator {
@@ -560,7 +611,7 @@ impl NodeCore {
             Some(record) => others.filter(|node| record.has(*node)).collect(),
             None => BTreeSet::new(),
         };
-        let is_alone = waits_for.is_empty();
+        let is_alone = !self.others_stay();
         let stage = if is_alone { LeaveStage::Draining } else { LeaveStage::Asking };
         let until = now + DRAIN_LIMIT;
         self.leave = Some(Leave { until, waits_for, has_stopped: BTreeSet::new(), stage });
@@ -570,6 +621,12 @@ impl NodeCore {
         if !is_alone {
             self.look_for_causes(now);
         }
+    }
+
+    /// Whether there is another member to give to.
+    fn others_stay(&self) -> bool {
+        let mut others = self.live.values().filter(|member| member.node != self.me());
+        others.any(|member| !self.is_leaving(member))
     }
 
     /// Says to the one who makes views that we leave; it may have changed, or not have heard.
@@ -591,15 +648,15 @@ impl NodeCore {
     }
 
     fn go_on_leaving(&mut self, now: Time, out: &mut Vec<Action>) {
+        let is_alone = !self.others_stay();
+        let containers = usize::from(self.membership.me().containers);
         let Some(leave) = &mut self.leave else { return };
         let is_late = leave.until <= now;
-        let containers = usize::from(self.membership.me().containers);
         match leave.stage {
-            LeaveStage::Asking if !is_late => {}
+            LeaveStage::Asking if !is_late && !is_alone => {}
             LeaveStage::Asking | LeaveStage::Draining => {
-                let is_drained = leave.waits_for.is_empty()
-                    && (self.tokens.is_given_away() || self.live.len() == 1);
-                if is_drained || is_late {
+                let is_drained = leave.waits_for.is_empty() && self.tokens.is_given_away();
+                if is_drained || is_alone || is_late {
                     leave.stage = LeaveStage::Stopping;
                     out.push(Action::Stop);
                 }
@@ -611,18 +668,16 @@ impl NodeCore {
                     self.ask_containers(None, out);
                 }
             }
+            // Asked again at every tick.
             LeaveStage::Confirming => {
                 let is_all = self.reports.len() == containers || self.layout.is_none();
                 let open = self.reports.values().flat_map(|report| &report.runs);
                 let unconfirmed: u64 = open.map(|run| run.unconfirmed).sum();
-                let is_alone = self.live.len() == 1;
                 if (is_all && (unconfirmed == 0 || is_alone)) || is_late {
                     leave.stage = LeaveStage::Gone;
                     let left = if is_late { Some(unconfirmed) } else { None };
                     self.gossip(now, membership::Input::Leave, out);
                     out.push(Action::Exit(left));
-                } else {
-                    // Asked again at the next tick.
                 }
             }
             LeaveStage::Gone => {}

@@ -90,6 +90,14 @@ impl Record {
         Self { epoch: Epoch(self.epoch.0 + 1), author, phases, ..self.clone() }
     }
 
+    /// The next view, with some members as if they had just come.
+    pub(super) fn with_anew(&self, nodes: &[NodeId], author: NodeId) -> Self {
+        let mut next = Self { epoch: Epoch(self.epoch.0 + 1), author, ..self.clone() };
+        let anew = next.seats.iter_mut().filter(|seat| nodes.contains(&seat.member.node));
+        anew.for_each(|seat| seat.since = next.epoch);
+        next
+    }
+
     /// Topologies run once enough members are there, and do not stop when there are fewer again.
     fn started(mut self, setup: &Setup) -> Self {
         if self.seats.len() >= setup.expected_nodes as usize {
@@ -116,6 +124,11 @@ impl Record {
     /// Whether a node is a member that leaves.
     pub(super) fn is_draining(&self, node: NodeId) -> bool {
         self.seats.iter().any(|seat| seat.member.node == node && seat.is_draining)
+    }
+
+    /// Since when a node is a member, if it is one.
+    pub(super) fn since(&self, node: NodeId) -> Option<Epoch> {
+        self.seats.iter().find(|seat| seat.member.node == node).map(|seat| seat.since)
     }
 
     /// Whether a node is a member.

@@ -133,7 +133,9 @@ impl Rounds {
                 Phase::Ending(stage) if is_settled && sum.stages_removed > stage => {
                     if stage + 1 < stages { Phase::Ending(stage + 1) } else { Phase::Ended }
                 }
-                phase => phase,
+                phase @ (Phase::Waiting | Phase::Running | Phase::Ending(_) | Phase::Ended) => {
+                    phase
+                }
             };
         }
         (phases != record.phases).then_some(phases)

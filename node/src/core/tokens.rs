@@ -5,7 +5,7 @@
 //! keeps it until the other has said that it arrived. So a partition is never read by two nodes, and is
 //! always held by somebody who counts it. A token dies with the node that holds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use membership::{Member, NodeId};
@@ -47,7 +47,12 @@ pub struct Token {
 pub(super) struct Tokens {
     me: NodeId,
     held: BTreeMap<TokenId, Held>,
+    /// Spouts, by topology and prototype, whose partitions are being listed here.
+    listing: BTreeSet<(u16, u16)>,
 }
+
+/// The most partitions of a spout.
+pub(super) const PARTITIONS_MAX: u32 = 1 << 16;
 
 #[derive(Debug)]
 struct Held {
@@ -67,7 +72,17 @@ enum State {
 
 impl Tokens {
     pub(super) fn new(me: NodeId) -> Self {
-        Self { me, held: BTreeMap::new() }
+        Self { me, held: BTreeMap::new(), listing: BTreeSet::new() }
+    }
+
+    /// The partitions of a spout are being listed: until they are, its topology has not ended.
+    pub(super) fn list(&mut self, spout: (u16, u16)) {
+        self.listing.insert(spout);
+    }
+
+    /// They are, or cannot be.
+    pub(super) fn listed(&mut self, spout: (u16, u16)) {
+        self.listing.remove(&spout);
     }
 
     /// Makes the tokens of a spout, and gives them to their readers.
@@ -80,10 +95,11 @@ impl Tokens {
         out: &mut Vec<Action>,
     ) {
         let count = u32::try_from(names.len()).expect("fewer partitions than 2^32");
+        let mut readers = Readers::new(layout, plans, self.me);
         for (index, name) in (0..).zip(names) {
             let id = TokenId { topology, prototype, index, count };
             let token = Token { id, name, position: Position::default(), is_exhausted: false };
-            let to = reader(&token, layout, plans, self.me);
+            let to = readers.of(&token);
             self.give(token, to, out);
         }
     }
@@ -100,7 +116,7 @@ impl Tokens {
         if self.held.get(&token.id).is_some_and(|held| !matches!(held.state, State::Passing(_))) {
             return;
         }
-        let meant = reader(&token, layout, plans, self.me);
+        let meant = Readers::new(layout, plans, self.me).of(&token);
         // By an older layout than ours: it is read here until the next one.
         let here = ContainerId { node: self.me, container: 0 };
         self.give(token, if meant.node == self.me { meant } else { here }, out);
@@ -137,11 +153,12 @@ impl Tokens {
     pub(super) fn lay(&mut self, layout: &Layout, plans: &[Arc<Plan>], out: &mut Vec<Action>) {
         let me = self.me;
         let am_active = layout.is_active(me);
+        let mut readers = Readers::new(layout, plans, me);
         for held in self.held.values_mut() {
             if held.token.is_exhausted && am_active {
                 continue;
             }
-            let to = reader(&held.token, layout, plans, me);
+            let to = readers.of(&held.token);
             match held.state {
                 State::Here(container) if to != (ContainerId { node: me, container }) => {
                     held.state = State::Closing(to);
@@ -189,10 +206,11 @@ impl Tokens {
         self.held.extract_if(.., is_lost).map(|(_, held)| held.token.name).collect()
     }
 
-    /// How many partitions of a topology are held here and not exhausted.
+    /// How many partitions of a topology are held here and not exhausted, or about to be known.
     pub(super) fn open(&self, topology: u16) -> u64 {
         let of_topology = self.held.values().filter(|held| held.token.id.topology == topology);
-        of_topology.filter(|held| !held.token.is_exhausted).count() as u64
+        let listing = self.listing.iter().filter(|(of, _)| *of == topology).count();
+        (of_topology.filter(|held| !held.token.is_exhausted).count() + listing) as u64
     }
 
     /// Whether no token is left that another node could read.
@@ -223,12 +241,28 @@ impl Tokens {
     }
 }
 
-/// Who reads a partition under a layout.
-fn reader(token: &Token, layout: &Layout, plans: &[Arc<Plan>], me: NodeId) -> ContainerId {
-    let TokenId { topology, prototype, index, count } = token.id;
-    if token.name.is_pinned() {
-        return ContainerId { node: me, container: 0 };
+/// Who reads which partition under a layout; worked out once per spout.
+struct Readers<'l> {
+    layout: &'l Layout,
+    plans: &'l [Arc<Plan>],
+    me: NodeId,
+    by_spout: BTreeMap<(u16, u16, u32), Vec<ContainerId>>,
+}
+
+impl<'l> Readers<'l> {
+    fn new(layout: &'l Layout, plans: &'l [Arc<Plan>], me: NodeId) -> Self {
+        Self { layout, plans, me, by_spout: BTreeMap::new() }
     }
-    let plan = &plans[usize::from(topology)];
-    layout.readers(plan, usize::from(prototype), count as usize)[index as usize]
+
+    fn of(&mut self, token: &Token) -> ContainerId {
+        if token.name.is_pinned() {
+            return ContainerId { node: self.me, container: 0 };
+        }
+        let TokenId { topology, prototype, index, count } = token.id;
+        let readers = self.by_spout.entry((topology, prototype, count)).or_insert_with(|| {
+            let plan = &self.plans[usize::from(topology)];
+            self.layout.readers(plan, usize::from(prototype), count as usize)
+        });
+        readers[index as usize]
+    }
 }

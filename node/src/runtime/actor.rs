@@ -5,12 +5,13 @@
 //! "nothing else to do" at which spouts read and partial batches are sent. A turn is spawned, not
 //! mailed to itself, so the rest of the arbiter has its say between two of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
-use membership::Time;
-use pe::{Action, Container, Input, Waker};
+use membership::{NodeId, Time};
+use pe::{Action, Container, Credit, Input, Waker};
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
@@ -44,6 +45,8 @@ pub(super) struct ContainerActor {
     notices: mpsc::Sender<Notice>,
     clock: Clock,
     actions: Vec<Action>,
+    /// The credits of one step, which go together.
+    credits: BTreeMap<NodeId, Vec<(Credit, u64, u32)>>,
     is_turning: bool,
     alarm: Option<(Time, SpawnHandle)>,
     is_woken: Arc<AtomicBool>,
@@ -81,6 +84,7 @@ impl ContainerActor {
             notices,
             clock,
             actions: Vec::new(),
+            credits: BTreeMap::new(),
             is_turning: false,
             alarm: None,
             is_woken,
@@ -94,6 +98,9 @@ impl ContainerActor {
             self.act(action);
         }
         self.actions = actions;
+        while let Some((node, credits)) = self.credits.pop_first() {
+            self.links.send(node, Wire::Credits(credits));
+        }
     }
 
     fn arrange_turn(&mut self, ctx: &mut Context<Self>) {
@@ -149,10 +156,10 @@ impl ContainerActor {
             }
             Action::Send(node, frame) => self.links.send_frame(node, frame),
             Action::Credit { node, credit, rows, weight } => {
-                self.links.send(node, Wire::Credits(vec![(credit, rows, weight)]));
+                self.credits.entry(node).or_default().push((credit, rows, weight));
             }
             Action::Report(report) => {
-                self.notify(Notice::Core(crate::core::Input::Reported(report)))
+                self.notify(Notice::Core(crate::core::Input::Reported(report)));
             }
             Action::Closed { topology, prototype, name, state } => {
                 let closed = crate::core::Input::Closed { topology, prototype, name, state };
@@ -163,7 +170,8 @@ impl ContainerActor {
     }
 
     fn notify(&self, notice: Notice) {
-        if self.notices.try_send(notice).is_err() {
+        // A driver that is gone has ended the node.
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.notices.try_send(notice) {
             tracing::error!(container = self.number, "the driver does not take notices");
         }
     }

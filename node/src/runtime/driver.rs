@@ -57,6 +57,11 @@ pub(super) struct Driver {
     pub(super) connected: BTreeSet<PeerId>,
     /// When an address was dialled last.
     pub(super) dialled: BTreeMap<SocketAddr, Time>,
+    /// Who answered at an address when it was dialled last.
+    pub(super) at: BTreeMap<SocketAddr, PeerId>,
+    pub(super) failed_handshakes: u64,
+    /// When it may be said again that handshakes fail.
+    pub(super) tell_handshakes: Time,
     pub(super) next_seeds: Time,
     pub(super) seed_rounds: u32,
     pub(super) is_stopping: bool,
@@ -181,13 +186,17 @@ impl Driver {
             Notice::Core(input) => self.step(input).await,
             Notice::Greeted(member) => self.step(Input::Met(member)).await,
             Notice::NotGreeted(node, error) => {
-                tracing::warn!(%node, "no greeting: {error}");
                 let is_final = match &error {
                     GreetingError::Refused(_) => true,
                     GreetingError::Wire(error) => {
                         matches!(error, super::wire::WireError::Version(_))
                     }
                 };
+                if is_final {
+                    tracing::warn!(%node, "no greeting: {error}");
+                } else {
+                    tracing::debug!(%node, "no greeting: {error}");
+                }
                 if is_final && self.core.record().is_none() {
                     self.outcome = Some(Err(RunError::Refused(node, error.to_string())));
                 }
@@ -196,6 +205,7 @@ impl Driver {
                 if let Some(member) = self.wanted.get(&node).cloned() {
                     self.dialled.remove(&member.control);
                     self.dial(&member).await;
+                    self.step(Input::Broken(node)).await;
                 }
             }
             Notice::Stop if self.is_stopping => {
@@ -210,12 +220,25 @@ impl Driver {
 
     async fn net(&mut self, side: Side, event: NetEvent) {
         match (side, event) {
-            (Side::Control, NetEvent::Connected(peer)) => {
+            (Side::Control, NetEvent::Connected(peer, dialled)) => {
                 self.connected.insert(peer);
+                self.at.extend(dialled.map(|address| (address, peer)));
                 self.greet(peer);
             }
             (Side::Control, NetEvent::Disconnected(peer)) => {
                 self.connected.remove(&peer);
+            }
+            (Side::Control, NetEvent::Itself(address)) if self.core.record().is_none() => {
+                let me = self.core.hello().member;
+                // A list of seeds may well have all nodes in it.
+                if !is_own(address, me.control) {
+                    let why = format!(
+                        "the node at {address} has the identity of this node, at {} (a copied data \
+                         directory?)",
+                        me.control
+                    );
+                    self.outcome = Some(Err(RunError::Refused(me.node, why)));
+                }
             }
             (Side::Control, NetEvent::DialFailed { peer: Some(peer), is_refused: true, .. }) => {
                 // It was there, and its port is closed now.
@@ -230,7 +253,17 @@ impl Driver {
                 }
             }
             (_, NetEvent::HandshakeFailed { from, text }) => {
-                tracing::warn!(%from, "a handshake failed (wrong cluster key, or no node?): {text}");
+                self.failed_handshakes += 1;
+                let now = self.clock.now();
+                // Anybody can make any number of them.
+                if now >= self.tell_handshakes {
+                    self.tell_handshakes = now + 2 * DIAL_AGAIN;
+                    let so_far = self.failed_handshakes;
+                    tracing::warn!(
+                        %from, so_far,
+                        "a handshake failed (wrong cluster key, or no node?): {text}"
+                    );
+                }
             }
             (side, event) => tracing::debug!(?side, ?event, "network"),
         }
@@ -276,13 +309,18 @@ impl Driver {
             tracing::warn!("waiting for a member at {}", self.seeds.join(", "));
         }
         let (seeds, swarm) = (self.seeds.clone(), self.control_swarm.clone());
+        // Who is connected is greeted again and not dialled again, which takes that it is known who it is.
+        self.at.retain(|_, peer| self.connected.contains(peer));
+        let known = self.at.clone();
+        known.values().for_each(|peer| self.greet(*peer));
         tokio::spawn(async move {
             for seed in seeds {
                 match tokio::net::lookup_host(&seed).await {
                     Ok(addresses) => {
                         for address in addresses {
                             // An error says that the node ends.
-                            let _ = swarm.send(Command::Dial(address, None)).await;
+                            let peer = known.get(&address).copied();
+                            let _ = swarm.send(Command::Dial(address, peer)).await;
                         }
                     }
                     Err(error) => tracing::warn!(seed, "no address for a seed: {error}"),
@@ -290,6 +328,14 @@ impl Driver {
             }
         });
     }
+}
+
+/// Whether an address is the one where this node listens.
+fn is_own(address: SocketAddr, own: SocketAddr) -> bool {
+    // Only what is an address of this machine can be bound.
+    let is_here = || std::net::UdpSocket::bind((address.ip(), 0)).is_ok();
+    address.port() == own.port()
+        && (address.ip() == own.ip() || (own.ip().is_unspecified() && is_here()))
 }
 
 /// Gives an input to a container without waiting for it: a container may be busy for seconds, and this
@@ -315,7 +361,7 @@ fn tell(event: &Event) {
             tracing::info!(node = %member.node, run = member.run.0, why, "member down");
         }
         Event::View { epoch, members, moved, took } => {
-            let ms = took.as_millis();
+            let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             tracing::info!(epoch = epoch.0, members, slots_moved = moved, ms, "new view");
         }
         Event::Phase(topology, phase) => tracing::info!(topology, ?phase, "topology"),

@@ -54,6 +54,8 @@ pub(super) struct Links {
     data: DashMap<NodeId, mpsc::Sender<Vec<u8>>>,
     /// Those with whom a greeting has succeeded, in either direction; nobody else is read.
     greeted: DashSet<NodeId>,
+    /// Those that we are about to greet: a second connection needs no second link.
+    greeting: DashSet<NodeId>,
     /// The tasks that write; see [`Links::close`].
     writers: DashMap<(NodeId, Side), JoinHandle<()>>,
 }
@@ -61,11 +63,17 @@ pub(super) struct Links {
 impl Links {
     /// Sends a control message, if there is a link.
     pub(super) fn send(&self, node: NodeId, message: Wire) -> bool {
-        let sent = self.control.get(&node).map(|link| link.try_send(message).is_ok());
-        if sent == Some(false) {
-            tracing::warn!(%node, "a control link does not keep up; a message is dropped");
+        let Some(link) = self.control.get(&node) else { return false };
+        match link.try_send(message) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                // It does not keep up, or is dead. Without this message it is of no use: it is ended, and
+                // made anew.
+                drop(link);
+                self.control.remove(&node);
+                true
+            }
         }
-        sent.is_some()
     }
 
     /// Sends a frame; without a link its events are in doubt, and counted so by their container.
@@ -170,9 +178,10 @@ impl Shared {
                 return;
             }
         };
-        match ended {
-            WireError::Io(_) => tracing::debug!(%node, "a control stream ended: {ended}"),
-            _ => tracing::warn!(%node, "a control stream is closed: {ended}"),
+        if let WireError::Io(_) = ended {
+            tracing::debug!(%node, "a control stream ended: {ended}");
+        } else {
+            tracing::warn!(%node, "a control stream is closed: {ended}");
         }
     }
 
@@ -208,8 +217,16 @@ impl Shared {
     }
 
     /// Opens the control link to a peer that we are connected to, and serves it until it ends.
-    pub(super) async fn control_link(mut self, peer: PeerId) {
+    pub(super) async fn control_link(self, peer: PeerId) {
         let node = node_of(&peer);
+        if self.links.greeting.insert(node) {
+            let links = Arc::clone(&self.links);
+            self.open_control(node, peer).await;
+            links.greeting.remove(&node);
+        }
+    }
+
+    async fn open_control(mut self, node: NodeId, peer: PeerId) {
         let opened = timeout(GREETING_LIMIT, self.control_streams.open_stream(peer, CONTROL)).await;
         let mut stream = match opened {
             Ok(Ok(stream)) => stream,
@@ -233,12 +250,14 @@ impl Shared {
         let writer = tokio::spawn(async move {
             let ended = write_control(&mut stream, queue).await;
             tracing::debug!(%node, "a control link ended: {ended:?}");
-            // Unless another has taken its place.
             let is_this = |link: &mpsc::Sender<Wire>| {
                 identity.upgrade().is_some_and(|this| link.same_channel(&this))
             };
             self.links.control.remove_if(&node, |_, link| is_this(link));
-            self.notify(Notice::ControlEnded(node)).await;
+            // Unless another has taken its place, or it was given up.
+            if !self.links.has_control(node) && self.links.greeted.contains(&node) {
+                self.notify(Notice::ControlEnded(node)).await;
+            }
         });
         links.writers.insert((node, Side::Control), writer);
     }
@@ -286,7 +305,13 @@ impl Shared {
             let opened = timeout(GREETING_LIMIT, self.data_streams.open_stream(peer, DATA)).await;
             let ended = match opened {
                 Ok(Ok(mut stream)) => match timeout(GREETING_LIMIT, is_taken(&mut stream)).await {
-                    Ok(Ok(())) => write_frames(&mut stream, &mut queue).await,
+                    Ok(Ok(())) => {
+                        let ended = write_frames(&mut stream, &mut queue).await;
+                        if ended.is_err() {
+                            self.notify(Notice::Core(crate::core::Input::Broken(node))).await;
+                        }
+                        ended
+                    }
                     Ok(Err(error)) => Err(error),
                     Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
                 },
@@ -311,7 +336,8 @@ impl Shared {
         while let Some((peer, stream)) = streams.next().await {
             let node = node_of(&peer);
             if !self.links.greeted.contains(&node) {
-                tracing::warn!(%node, "refused events of a node that has not greeted");
+                // It tries again: its greeting is on its way.
+                tracing::debug!(%node, "refused events of a node that has not greeted");
                 continue;
             }
             let shared = self.clone();

@@ -4,7 +4,12 @@
 //! what is urgent and small has a connection of its own. A swarm here dials, listens and reports; the
 //! streams on its connections are opened and read elsewhere.
 
-use std::net::SocketAddr;
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a swarm can report and an address can say is for libp2p to add to"
+)]
+
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -16,7 +21,7 @@ use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::pnet::{PnetConfig, PreSharedKey};
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
-use libp2p::swarm::{self, DialError, NetworkBehaviour, Swarm, SwarmEvent};
+use libp2p::swarm::{self, DialError, ListenError, NetworkBehaviour, Swarm, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, noise, tcp, yamux};
 use tokio::sync::mpsc;
 
@@ -44,10 +49,20 @@ pub(super) enum Command {
 /// What a swarm reports.
 #[derive(Debug)]
 pub(super) enum NetEvent {
-    Connected(PeerId),
+    /// To whom, and at which address if it was dialled.
+    Connected(PeerId, Option<SocketAddr>),
     Disconnected(PeerId),
-    DialFailed { peer: Option<PeerId>, is_refused: bool, text: String },
-    HandshakeFailed { from: String, text: String },
+    /// Who was dialled there has the very key of this node.
+    Itself(SocketAddr),
+    DialFailed {
+        peer: Option<PeerId>,
+        is_refused: bool,
+        text: String,
+    },
+    HandshakeFailed {
+        from: String,
+        text: String,
+    },
 }
 
 #[derive(NetworkBehaviour)]
@@ -72,6 +87,9 @@ impl Net {
     ) -> Result<Self, RunError> {
         let mut swarm = swarm(keypair, key);
         let failed = |text: String| RunError::Listen(address, text);
+        // libp2p would share the port with whoever listens there already, and each would get some of the
+        // connections of the other.
+        drop(TcpListener::bind(address).map_err(|error| failed(error.to_string()))?);
         swarm.listen_on(multiaddr(address)).map_err(|error| failed(innermost(&error)))?;
         let address = loop {
             match swarm.select_next_some().await {
@@ -165,13 +183,21 @@ fn swarm(keypair: &Keypair, key: Option<PreSharedKey>) -> Swarm<Behaviour> {
 
 fn noticed(event: SwarmEvent<BehaviourEvent>) -> Option<NetEvent> {
     match event {
-        SwarmEvent::ConnectionEstablished { peer_id, .. } => Some(NetEvent::Connected(peer_id)),
+        SwarmEvent::ConnectionEstablished { peer_id, endpoint, .. } => {
+            let dialled = endpoint.is_dialer().then(|| socket_addr(endpoint.get_remote_address()));
+            Some(NetEvent::Connected(peer_id, dialled.flatten()))
+        }
         SwarmEvent::ConnectionClosed { peer_id, num_established: 0, .. } => {
             Some(NetEvent::Disconnected(peer_id))
         }
+        SwarmEvent::OutgoingConnectionError {
+            error: DialError::LocalPeerId { address }, ..
+        } => socket_addr(&address).map(NetEvent::Itself),
         SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
             Some(dial_failed(peer_id, &error))
         }
+        // The other end of having dialled ourselves; or a copy of us that is about to be told.
+        SwarmEvent::IncomingConnectionError { error: ListenError::LocalPeerId { .. }, .. } => None,
         SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
             let (from, text) = (send_back_addr.to_string(), innermost(&error));
             Some(NetEvent::HandshakeFailed { from, text })

@@ -37,6 +37,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let field_name: Vec<_> = field.iter().map(|field| bare(field)).collect();
     let borrowed: Vec<_> = columns.iter().map(|column| &column.borrowed).collect();
     let stored: Vec<_> = columns.iter().map(|column| &column.stored).collect();
+    let lent: Vec<_> = columns.iter().map(|column| &column.lent).collect();
     let index = 0..columns.len();
     let first = field[0];
     Ok(quote! {
@@ -72,6 +73,12 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
 
             impl<'a> engine::EventRef<'a> for #event_ref #life {
                 type Event = #event;
+            }
+
+            impl<'a> ::core::convert::From<&'a #event> for #event_ref #life {
+                fn from(event: &'a #event) -> Self {
+                    Self { #(#field: #lent,)* }
+                }
             }
 
             impl engine::Columns for #event_columns {
@@ -176,6 +183,8 @@ struct Column<'f> {
     borrowed: TokenStream,
     stored: TokenStream,
     borrows: bool,
+    /// How a field of an owned event is lent.
+    lent: TokenStream,
 }
 
 impl<'f> Column<'f> {
@@ -200,7 +209,12 @@ impl<'f> Column<'f> {
             let (borrowed, borrows) = borrow(ty)?;
             (borrowed, quote!(<#ty as starling::__derive::Field>::Column), borrows)
         };
-        Ok(Self { name, vis: &field.vis, borrowed, stored, borrows })
+        let lent = if is_encoded {
+            quote!(starling::__derive::Encoded::Value(&event.#name))
+        } else {
+            quote!(starling::__derive::Field::lend(&event.#name))
+        };
+        Ok(Self { name, vis: &field.vis, borrowed, stored, borrows, lent })
     }
 }
 

@@ -424,7 +424,6 @@ mod tests {
     use crate::trigger::Beating;
 
     #[derive(crate::Event)]
-    #[expect(dead_code, reason = "an event is a declaration of fields")]
     struct Tick {
         key: u64,
     }

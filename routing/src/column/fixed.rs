@@ -52,6 +52,9 @@ macro_rules! plain {
         impl Field for $ty {
             type Column = Fixed<$ty>;
             type Ref<'a> = $ty;
+            fn lend(&self) -> $ty {
+                *self
+            }
         }
     };
 }

@@ -14,6 +14,9 @@ pub struct Optional<C> {
 impl<F: Field> Field for Option<F> {
     type Column = Optional<F::Column>;
     type Ref<'a> = Option<F::Ref<'a>>;
+    fn lend(&self) -> Option<F::Ref<'_>> {
+        self.as_ref().map(F::lend)
+    }
 }
 
 impl<C: Store> Store for Optional<C> {

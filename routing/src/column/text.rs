@@ -281,11 +281,17 @@ impl Store for Text<[u8]> {
 impl Field for String {
     type Column = Text<str>;
     type Ref<'a> = &'a str;
+    fn lend(&self) -> &str {
+        self
+    }
 }
 
 impl Field for Vec<u8> {
     type Column = Text<[u8]>;
     type Ref<'a> = &'a [u8];
+    fn lend(&self) -> &[u8] {
+        self
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate as starling;
 use crate::{BatchHeader, Event, Key, Packed, Slot};
 
 #[derive(Event)]
-#[expect(dead_code, reason = "an event is a declaration of fields")]
 struct Word {
     text: String,
     n: u64,

@@ -155,7 +155,6 @@ pub(super) mod tests {
     use super::*;
 
     #[derive(Event)]
-    #[expect(dead_code, reason = "an event is a declaration of fields")]
     pub(in crate::runtime) struct Price {
         pub(in crate::runtime) item: String,
         pub(in crate::runtime) cents: i64,

@@ -111,7 +111,6 @@ mod tests {
     use super::*;
 
     #[derive(Event)]
-    #[expect(dead_code, reason = "an event is a declaration of fields")]
     struct Share {
         of: f64,
     }

@@ -1,0 +1,287 @@
+//! A cluster of processes started by hand, while nodes come, go and come back.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use starling::cli::Status;
+use support::{Node, wait_for};
+
+/// How many slots a cluster has by default.
+const SLOTS: u32 = 1024;
+
+/// Where the nodes of a test are, and what all of them run: text that is played for ever.
+struct Ground {
+    folder: PathBuf,
+    topology: PathBuf,
+    expected_nodes: usize,
+}
+
+impl Ground {
+    fn new(test: &str, expected_nodes: usize) -> Self {
+        let folder = support::folder(test);
+        let topology = support::top_words(&folder, &support::corpus(), ", repeat = 1000000");
+        Self { folder, topology, expected_nodes }
+    }
+
+    /// Starts a node that forms the cluster, or joins it by another.
+    #[track_caller]
+    fn start(&self, name: &str, entry: Option<&Node>) -> Node {
+        self.start_with(name, entry, None)
+    }
+
+    #[track_caller]
+    fn start_with(&self, name: &str, entry: Option<&Node>, key: Option<&Path>) -> Node {
+        let mut arguments: Vec<String> = Vec::new();
+        let mut say = |parts: &[&str]| arguments.extend(parts.iter().map(|&part| part.to_owned()));
+        say(&["--topology", self.topology.to_str().unwrap(), "--containers", "1"]);
+        say(&["--expected-nodes", &self.expected_nodes.to_string()]);
+        match entry {
+            Some(entry) => say(&["--join", &entry.addresses.control]),
+            None => say(&["--bootstrap"]),
+        }
+        if let Some(key) = key {
+            say(&["--key-file", key.to_str().unwrap()]);
+        }
+        Node::start(support::starling(), &self.folder.join(name), arguments)
+    }
+
+    /// Three nodes, the second and third of which join by the first.
+    #[track_caller]
+    fn three(&self) -> [Node; 3] {
+        let first = self.start("a", None);
+        let second = self.start("b", Some(&first));
+        let third = self.start("c", Some(&first));
+        agree(&[&first, &second, &third]);
+        flow(&[&first, &second, &third]);
+        [first, second, third]
+    }
+}
+
+/// Waits until these nodes and no others are the members, by one view that all of them have and that
+/// shares the slots out evenly; gives its number.
+#[track_caller]
+fn agree(nodes: &[&Node]) -> u64 {
+    let mut names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
+    names.sort_unstable();
+    let what = format!("agreement of {} nodes", nodes.len());
+    let statuses = wait_for(&what, || {
+        let statuses: Vec<_> = nodes.iter().map(|node| node.status()).collect();
+        let is_right = |status: &Status| {
+            status.epoch == statuses[0].epoch
+                && status.members.iter().map(|member| &member.node).eq(&names)
+        };
+        statuses.iter().all(is_right).then_some(statuses)
+    });
+    for status in &statuses {
+        let slots: Vec<u32> = status.members.iter().map(|member| member.slots).collect();
+        let count = u32::try_from(slots.len()).unwrap();
+        assert_eq!(slots.iter().sum::<u32>(), SLOTS, "{slots:?}");
+        let (least, most) = (SLOTS / count, SLOTS.div_ceil(count));
+        assert!(slots.iter().all(|slots| (least..=most).contains(slots)), "{slots:?}");
+    }
+    statuses[0].epoch
+}
+
+fn applied(node: &Node) -> u64 {
+    node.status().topologies[0].applied
+}
+
+/// Waits until each of these nodes has handled events since.
+#[track_caller]
+fn flow(nodes: &[&Node]) {
+    for node in nodes {
+        let before = applied(node);
+        wait_for("events to be handled", || (applied(node) > before).then_some(()));
+    }
+}
+
+/// Where the partitions stand that a node holds, by name: plays, and the place in the current one.
+fn partitions(node: &Node) -> BTreeMap<String, (u64, u64)> {
+    let spout = node.status().topologies.remove(0).spouts.remove(0);
+    let partitions = spout.partitions.into_iter();
+    partitions.map(|part| (part.partition, (part.plays, part.position))).collect()
+}
+
+fn in_doubt(nodes: &[&Node]) -> u64 {
+    nodes.iter().map(|node| node.status().topologies[0].in_doubt).sum()
+}
+
+/// The line that says that a view of so many members is there: everything it has to name.
+#[track_caller]
+fn view_line(node: &Node, members: usize) -> String {
+    let members = format!(" members={members} ");
+    node.wait_to_say(&["new view", " epoch=", &members, " slots_moved=", " ms="])
+}
+
+/// The number behind a name in a line of the log.
+#[track_caller]
+fn number(line: &str, name: &str) -> u64 {
+    let behind = line.split_once(&format!(" {name}=")).unwrap().1;
+    behind.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn nodes_join_die_and_leave_and_events_keep_flowing() {
+    let ground = Ground::new("cluster", 3);
+    let [a, b, c] = ground.three();
+    let three = agree(&[&a, &b, &c]);
+    let held: usize = [&a, &b, &c].iter().map(|node| partitions(node).len()).sum();
+    assert_eq!(held, 12, "each file is held by one node");
+
+    let d = ground.start("d", Some(&b));
+    let four = agree(&[&a, &b, &c, &d]);
+    assert!(four > three, "epoch {three}, then {four}");
+    for node in [&a, &b, &c] {
+        assert_eq!(number(&view_line(node, 4), "slots_moved"), u64::from(SLOTS / 4));
+        node.wait_to_say(&["member up", d.name(), &d.addresses.control]);
+    }
+    flow(&[&a, &b, &c, &d]);
+    wait_for("a partition on the fourth", || (!partitions(&d).is_empty()).then_some(()));
+
+    assert_eq!(in_doubt(&[&a, &b, &c, &d]), 0, "nobody has gone yet");
+
+    let name = c.name().to_owned();
+    c.kill();
+    let after_kill = agree(&[&a, &b, &d]);
+    assert!(after_kill > four, "epoch {four}, then {after_kill}");
+    for node in [&a, &b, &d] {
+        node.wait_to_say(&["member down", &name, "does not answer"]);
+    }
+    flow(&[&a, &b, &d]);
+    wait_for("events given to the dead to be counted", || {
+        [&a, &b, &d].iter().all(|node| in_doubt(&[node]) > 0).then_some(())
+    });
+
+    let (held, doubt) = (partitions(&b), in_doubt(&[&a, &d]));
+    assert!(!held.is_empty(), "who leaves has something to give");
+    let (name, folder) = (b.name().to_owned(), b.folder().to_owned());
+    let ended = b.terminate();
+    let log = fs::read_to_string(folder.join("log")).unwrap();
+    // It would be 75 if the time to leave had been up.
+    assert_eq!(ended.code(), Some(0), "{log}");
+    let after_leave = agree(&[&a, &d]);
+    assert!(after_leave > after_kill, "epoch {after_kill}, then {after_leave}");
+    for node in [&a, &d] {
+        node.wait_to_say(&["member down", &name, "left"]);
+        view_line(node, 2);
+    }
+    let now: BTreeMap<_, _> = partitions(&a).into_iter().chain(partitions(&d)).collect();
+    for (partition, at) in held {
+        let there = now.get(&partition).unwrap_or_else(|| panic!("{partition} is gone"));
+        assert!(*there >= at, "{partition} went back from {at:?} to {there:?}");
+    }
+    flow(&[&a, &d]);
+    assert_eq!(in_doubt(&[&a, &d]), doubt, "who leaves confirms all it was given");
+}
+
+#[test]
+fn without_its_founder_the_cluster_goes_on_and_takes_it_back_in_its_next_life() {
+    let ground = Ground::new("founder", 3);
+    let [a, b, c] = ground.three();
+    let first_life = a.status();
+    assert_eq!(first_life.run, 1);
+    a.kill();
+    let two = agree(&[&b, &c]);
+    flow(&[&b, &c]);
+
+    let d = ground.start("d", Some(&c));
+    let three = agree(&[&b, &c, &d]);
+    assert!(three > two, "epoch {two}, then {three}");
+    flow(&[&b, &c, &d]);
+
+    let a = ground.start("a", Some(&d));
+    let all = [&a, &b, &c, &d];
+    agree(&all);
+    for node in all {
+        let status = node.status();
+        let back = status.members.iter().find(|member| member.node == first_life.node).unwrap();
+        assert_eq!(back.run, 2, "as {} sees it", status.node);
+    }
+    flow(&all);
+}
+
+#[test]
+fn a_node_that_starts_again_at_once_is_known_by_its_run() {
+    let ground = Ground::new("restart", 3);
+    let [a, b, c] = ground.three();
+    let name = c.name().to_owned();
+    c.kill();
+    // Perhaps before anybody has noticed.
+    let c = ground.start("c", Some(&b));
+    assert_eq!(c.name(), name);
+    let all = [&a, &b, &c];
+    let is_back = |status: &Status| {
+        status.members.iter().any(|member| member.node == name && member.run == 2)
+    };
+    for node in all {
+        node.wait_to_show("its second life", is_back);
+    }
+    agree(&all);
+    flow(&all);
+    for node in [&a, &b] {
+        node.wait_to_say(&["member down", &name, "run=1"]);
+    }
+}
+
+#[test]
+fn a_node_that_stood_still_is_taken_off_and_comes_back_by_itself() {
+    let ground = Ground::new("stopped", 3);
+    let [a, b, c] = ground.three();
+    // The founder, which makes the views while it is there, comes last.
+    for (stopped, others) in [(&c, [&a, &b]), (&a, [&b, &c])] {
+        stopped.signal("STOP");
+        let without = agree(&others);
+        flow(&others);
+        let since = others[0].status().uptime_ms;
+        others[0]
+            .wait_to_show("twelve seconds to pass", |status| status.uptime_ms > since + 12_000);
+        stopped.signal("CONT");
+        let with = agree(&[&a, &b, &c]);
+        assert!(with > without, "epoch {without}, then {with}");
+        stopped.wait_to_say(&["took this node for dead"]);
+        flow(&[&a, &b, &c]);
+    }
+}
+
+#[test]
+fn only_who_has_the_key_gets_in() {
+    let ground = Ground::new("key", 2);
+    let key = |name: &str, digit: &str| {
+        let path = ground.folder.join(name);
+        let digits = digit.repeat(64);
+        fs::write(&path, format!("/key/swarm/psk/1.0.0/\n/base16/\n{digits}\n")).unwrap();
+        path
+    };
+    let (right, wrong) = (key("right.key", "5"), key("wrong.key", "6"));
+    let a = ground.start_with("a", None, Some(&right));
+    let b = ground.start_with("b", Some(&a), Some(&right));
+    let epoch = agree(&[&a, &b]);
+    flow(&[&a, &b]);
+    for (name, key) in [("wrong", Some(&*wrong)), ("none", None)] {
+        let stranger = ground.start_with(name, Some(&a), key);
+        stranger.wait_to_say(&["a seed cannot be reached"]);
+        stranger.wait_to_say(&["waiting for a member at", &a.addresses.control]);
+        a.wait_to_say(&["handshake failed", "wrong cluster key"]);
+        let status = stranger.status();
+        assert_eq!((status.epoch, status.members.len()), (0, 0));
+        stranger.kill();
+        flow(&[&a, &b]);
+    }
+    // Whoever came and went changed nothing, not even for a moment.
+    assert_eq!(agree(&[&a, &b]), epoch);
+    assert!(a.said(&["member up"]).unwrap().contains(b.name()));
+    assert_eq!(a.log().matches("member up").count(), 1);
+
+    let broken = ground.folder.join("broken.key");
+    fs::write(&broken, "secret\n").unwrap();
+    let arguments = ["--bootstrap", "--key-file", broken.to_str().unwrap()];
+    let (code, said) =
+        support::run_to_end(support::starling(), &ground.folder.join("broken"), arguments);
+    assert_eq!(code, Some(78), "{said}");
+    assert!(said.contains("broken.key: not a cluster key: three lines"), "{said}");
+}
