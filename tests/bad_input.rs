@@ -234,22 +234,20 @@ fn a_node_of_another_setting_is_refused_and_both_sides_say_what_differs() {
 #[test]
 fn of_one_identity_only_the_first_is_a_member() {
     let mut pair = Pair::start("copied");
-    let topology = pair.topology.clone();
-    // By the very node that was copied, and by another.
-    for entry in 0..2 {
-        let copy = pair.folder.join(format!("copy-{entry}"));
-        fs::create_dir(&copy).unwrap();
-        for file in ["identity.key", "run"] {
-            fs::copy(pair.first().folder().join(file), copy.join(file)).unwrap();
-        }
-        let entry = &pair.nodes[entry].addresses.control;
-        let arguments = ["--join", entry, "--topology", topology.to_str().unwrap()];
-        let (code, said) = run_to_end(starling(), &copy, arguments);
-        assert_eq!(code, Some(69), "{said}");
-        assert!(said.contains(pair.first().name()), "{said}");
-        assert!(said.contains("copied data directory"), "{said}");
-        pair.assert_healthy();
+    let copy = pair.folder.join("copy");
+    fs::create_dir(&copy).unwrap();
+    for file in ["identity.key", "run"] {
+        fs::copy(pair.first().folder().join(file), copy.join(file)).unwrap();
     }
+    let topology = pair.topology.clone();
+    let (code, said) = pair.refused("copy", &topology, &[]);
+    assert_eq!(code, Some(69), "{said}");
+    let original = &pair.first().addresses;
+    assert!(said.contains(&format!("refused by node {}: ", original.node)), "{said}");
+    let why = format!("the node at {} has the identity of this node, at ", original.control);
+    assert!(said.contains(&why), "{said}");
+    assert!(said.contains("a copied data directory?"), "{said}");
+    pair.assert_healthy();
 }
 
 #[test]

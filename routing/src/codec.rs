@@ -2,8 +2,9 @@
 //!
 //! Control messages, tokens and encoded fields are bincode; columns are not. bincode 2 trusts the
 //! lengths it reads unless it is given a limit, and accepts trailing bytes without a word, so nobody
-//! calls it but this module: every decode has a limit and takes its input whole. (What it cannot limit
-//! is a claimed number of values without size, as in `Vec<()>`; none of our messages has one.)
+//! calls it but this module (and that of `membership`, which is below this crate and does the same):
+//! every decode has a limit and takes its input whole. What it cannot limit is a claimed number of
+//! values without size, as in `Vec<()>`; none of our messages has one.
 
 use bincode::config::{self, Configuration, Fixint, Limit, LittleEndian};
 use serde::{Serialize, de::DeserializeOwned};

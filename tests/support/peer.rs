@@ -146,10 +146,11 @@ pub(crate) struct Talk<'p> {
 }
 
 impl Talk<'_> {
+    /// Writes; a node that has ended the stream already need not hear it.
     pub(crate) fn say(&mut self, bytes: &[u8]) {
         let said = async {
-            self.stream.write_all(bytes).await.unwrap();
-            self.stream.flush().await.unwrap();
+            let _ = self.stream.write_all(bytes).await;
+            let _ = self.stream.flush().await;
         };
         self.peer.wait_for("bytes to be written", said);
     }
@@ -162,7 +163,8 @@ impl Talk<'_> {
 
     /// Ends what we say.
     pub(crate) fn close(&mut self) {
-        self.peer.wait_for("a stream to close", self.stream.close()).unwrap();
+        // As above.
+        let _ = self.peer.wait_for("a stream to close", self.stream.close());
     }
 
     /// Waits until the node has ended the stream; what it said before.

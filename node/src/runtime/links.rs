@@ -451,6 +451,9 @@ async fn write_control(
         }
     }
     stream.close().await?;
+    // A stream takes bytes before they are on their way, and the last words of a node that ends at once
+    // would never be. The other side closes its half when it has read them.
+    let _ = timeout(CLOSING_LIMIT, stream.read(&mut [0])).await;
     Ok(())
 }
 
