@@ -182,7 +182,11 @@ impl Node {
         for action in self.actions.drain(..) {
             match action {
                 Action::Post(to, input) => self.inputs[usize::from(to)].push_back(input),
-                other => panic!("there is no other node: {other:?}"),
+                other @ (Action::Send(..)
+                | Action::Credit { .. }
+                | Action::Report(_)
+                | Action::Closed { .. }
+                | Action::Stopped) => panic!("there is no other node: {other:?}"),
             }
         }
     }

@@ -59,10 +59,12 @@ impl Peer {
                 .build();
             swarm.dial(address).unwrap();
             let node = loop {
-                match swarm.select_next_some().await {
-                    SwarmEvent::ConnectionEstablished { peer_id, .. } => break peer_id,
-                    SwarmEvent::OutgoingConnectionError { error, .. } => panic!("{error}"),
-                    _ => {}
+                let event = swarm.select_next_some().await;
+                if let SwarmEvent::ConnectionEstablished { peer_id, .. } = event {
+                    break peer_id;
+                }
+                if let SwarmEvent::OutgoingConnectionError { error, .. } = event {
+                    panic!("{error}");
                 }
             };
             let streams = swarm.behaviour().new_control();
