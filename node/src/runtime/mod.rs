@@ -293,7 +293,9 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     handle.stop(false).await;
     for arbiter in arbiters {
         arbiter.stop();
-        if arbiter.join().is_err() {
+        // A node that is forced does not wait: it may be a handler that never returns. Its threads end
+        // with the process.
+        if outcome.is_ok() && arbiter.join().is_err() {
             tracing::error!("the thread of a container panicked");
         }
     }
