@@ -63,6 +63,15 @@ impl Network {
         self.letters.insert((*last, self.sent), (from, to, letter));
     }
 
+    /// Loses the frames under way from one node to another; how many there were.
+    pub(crate) fn lose_frames(&mut self, (lost_from, lost_to): (NodeId, NodeId)) -> usize {
+        let before = self.letters.len();
+        self.letters.retain(|_, (from, to, letter)| {
+            (*from, *to) != (lost_from, lost_to) || !matches!(letter, Letter::Frame(_))
+        });
+        before - self.letters.len()
+    }
+
     /// When the next letter arrives.
     pub(crate) fn next(&self) -> Option<Time> {
         self.letters.keys().next().map(|(at, _)| *at)

@@ -110,6 +110,17 @@ impl World {
         }
     }
 
+    /// Breaks the data link from one node to another, if something is under way on it: that is lost, and
+    /// the sender notices. How many frames were lost.
+    pub fn break_link(&mut self, from: NodeId, to: NodeId) -> usize {
+        let lost = self.network.lose_frames((from, to));
+        if lost > 0 {
+            self.note(from, &format!("loses {lost} frames to {to}"));
+            self.step(from, |node, now, out| node.step(now, Input::Broken(to), out));
+        }
+        lost
+    }
+
     /// Tells a node to leave.
     pub fn leave(&mut self, node: NodeId) {
         self.note(node, "is told to leave");

@@ -158,3 +158,26 @@ fn a_node_that_joins_takes_its_share_of_slots_and_partitions() {
         assert!(held(second) > 0, "seed {seed}: no partition was passed on");
     }
 }
+
+#[test]
+fn frames_lost_with_a_link_are_in_doubt_and_the_end_still_comes() {
+    for (seed, which) in (0..3).zip([0, 1, 2]) {
+        let mut world = long_world(seed, &Table::default(), 12);
+        world.expect(3);
+        let nodes = [world.start(1, None), world.start(1, Some(0)), world.start(2, Some(0))];
+        let (from, to) = (nodes[which], nodes[(which + 1) % 3]);
+        // As soon as something is under way.
+        let moment = Duration::from_millis(1);
+        let mut tries = 0..10_000;
+        while world.break_link(from, to) == 0 {
+            assert!(tries.next().is_some(), "seed {seed}: nothing was ever under way");
+            world.run_until(moment, |_| false);
+        }
+        let is_over = |world: &World| nodes.iter().all(|&node| phase(world, node) == "ended");
+        assert!(world.run_until(MINUTE, is_over), "seed {seed}\n{}", world.trace());
+        let in_doubt = |node: &NodeId| world.status(*node).topologies[0].in_doubt;
+        let in_doubt: u64 = nodes.iter().map(in_doubt).sum();
+        assert!(in_doubt > 0, "seed {seed}: lost without a word\n{}", world.trace());
+        assert_eq!(world.status(from).members.len(), 3, "nobody was taken off");
+    }
+}
