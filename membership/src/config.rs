@@ -102,7 +102,7 @@ impl Config {
             probe_period: Duration::from_millis(500),
             probe_rtt: Duration::from_millis(150),
             fanout: FANOUT,
-            suspicion: Duration::from_millis(1500),
+            suspicion: Duration::from_millis(2500),
             evidence_wait: Duration::from_millis(600),
             gossip_period: Duration::from_millis(100),
             transmissions: TRANSMISSIONS,
