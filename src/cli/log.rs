@@ -14,8 +14,9 @@ use super::output;
 /// The variable that says what is logged for one run; it goes before the settings.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Libraries that say at `info` what only their authors want to know; a filter may ask for more.
-const QUIET: &str = "libp2p_swarm=warn,actix_server=warn";
+/// Libraries that say what only their authors want to know, or what anybody can make them say by
+/// sending garbage; a filter may ask for more.
+const QUIET: &str = "libp2p_swarm=warn,actix_server=warn,actix_http=off";
 
 /// Begins to log.
 pub(super) fn begin(config: &LogConfig) -> Result<(), Failure> {

@@ -316,7 +316,12 @@ impl NodeCore {
             Message::Ask { epoch, round } => self.asked(from, epoch, round, out),
             Message::Answer { epoch, round, totals } => {
                 let Some(record) = &self.record else { return };
-                if epoch < record.epoch {
+                // Not by a view that another life of it is in, or none: it would take its own away.
+                let is_seated = record.seats.iter().any(|seat| {
+                    let live = self.live.get(&from);
+                    seat.member.node == from && live.is_none_or(|live| *live == seat.member)
+                });
+                if epoch < record.epoch && is_seated {
                     // Whoever is behind is sent the record: views are told once and may be lost.
                     self.send(from, Message::View(record.clone()), out);
                 } else if self.is_coordinator {
@@ -356,7 +361,12 @@ impl NodeCore {
             out.push(Action::Tell(Event::RefusedView(from, why)));
             return;
         }
-        let is_newer = self.record.as_ref().is_none_or(|mine| record.supersedes(mine));
+        let mine = self.record.as_ref();
+        if mine.is_some_and(|mine| mine.cluster_id != record.cluster_id) {
+            out.push(Action::Tell(Event::RefusedView(from, "it is another cluster's")));
+            return;
+        }
+        let is_newer = mine.is_none_or(|mine| record.supersedes(mine));
         if is_newer {
             self.install(now, record, out);
         }
@@ -460,6 +470,7 @@ impl NodeCore {
             self.press_leave(out);
             self.look_for_causes(now);
             self.mend(now, out);
+            self.ask_for_a_view(out);
         }
         self.is_coordinator = self.am_coordinator(now);
         if self.is_coordinator {
@@ -469,6 +480,18 @@ impl NodeCore {
             self.run_rounds(now, out);
         }
         self.go_on_leaving(now, out);
+    }
+
+    /// A view is told once, and may be lost on the way to a node that has none yet. That node may be the very
+    /// one that asks around: a founder that starts again is the coordinator once it is a member.
+    fn ask_for_a_view(&self, out: &mut Vec<Action>) {
+        if self.record.is_some() {
+            return;
+        }
+        let others = self.live.values().filter(|member| member.node != self.me());
+        // An answer of an old epoch brings the record.
+        let none = || Message::Answer { epoch: Epoch(0), round: 0, totals: Vec::new() };
+        out.extend(others.map(|member| Action::Send(member.clone(), none())));
     }
 
     fn publish_members(&mut self, now: Time, out: &mut Vec<Action>) {
