@@ -2,9 +2,10 @@
 //!
 //! One file a concern: [`record`] is the view and its rules, [`tokens`] the partitions of spouts that
 //! move with it, [`rounds`] the counts by which the end of a topology is known, [`status`] what people
-//! see of all that. This file passes inputs to them and is the only one that knows them all.
+//! see of all that, [`leave`] the way out. This file passes inputs to them and is the only one that knows them all.
 
 mod hello;
+mod leave;
 mod message;
 mod record;
 mod rounds;
@@ -20,6 +21,7 @@ use pe::topology::Plan;
 use pe::{Layout, PartitionName, Phase, Report, RunReport};
 
 pub use hello::{Hello, Refused};
+use leave::{Leave, LeaveStage};
 pub use message::{Action, Event, Input, Message, Setup};
 use record::Wanted;
 pub use record::{Record, Seat};
@@ -41,9 +43,6 @@ const UNHEARD: Duration = Duration::from_secs(5);
 
 /// How long after a link broke the node behind it may still turn out to be gone, which explains it.
 const BROKEN: Duration = Duration::from_secs(1);
-
-/// How long a node that leaves waits for what is on its way.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// A node without sockets, threads, disk or clock.
 #[derive(Debug)]
@@ -73,29 +72,6 @@ pub struct NodeCore {
     next_ask: u64,
     /// Nodes to be told that nothing more comes, once the containers have a layout without them.
     farewells: BTreeMap<NodeId, u64>,
-}
-
-/// How far our own leaving has come.
-#[derive(Debug)]
-struct Leave {
-    until: Time,
-    /// Members from which something may still come.
-    waits_for: BTreeSet<NodeId>,
-    has_stopped: BTreeSet<u16>,
-    stage: LeaveStage,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LeaveStage {
-    /// Until a view gives us nothing any more.
-    Asking,
-    /// Until nothing comes any more and all tokens are taken.
-    Draining,
-    /// Until the containers have given out what they had.
-    Stopping,
-    /// Until what they gave out has been handled.
-    Confirming,
-    Gone,
 }
 
 impl NodeCore {
@@ -619,91 +595,6 @@ impl NodeCore {
                 self.send(node, Message::Ask { epoch, round }, out);
             }
             self.ask_containers(Some((self.me(), round)), out);
-        }
-    }
-}
-
-/// Our own leaving.
-impl NodeCore {
-    fn begin_leave(&mut self, now: Time, out: &mut Vec<Action>) {
-        if self.leave.is_some() {
-            return;
-        }
-        let others = self.live.keys().copied().filter(|node| *node != self.me());
-        let waits_for: BTreeSet<_> = match &self.record {
-            Some(record) => others.filter(|node| record.has(*node)).collect(),
-            None => BTreeSet::new(),
-        };
-        let is_alone = !self.others_stay();
-        let stage = if is_alone { LeaveStage::Draining } else { LeaveStage::Asking };
-        let until = now + DRAIN_LIMIT;
-        self.leave = Some(Leave { until, waits_for, has_stopped: BTreeSet::new(), stage });
-        self.leaving.insert((self.me(), self.membership.me().run));
-        out.push(Action::Tell(Event::Leaving));
-        self.press_leave(out);
-        if !is_alone {
-            self.look_for_causes(now);
-        }
-    }
-
-    /// Whether there is another member to give to.
-    fn others_stay(&self) -> bool {
-        let mut others = self.live.values().filter(|member| member.node != self.me());
-        others.any(|member| !self.is_leaving(member))
-    }
-
-    /// Says to the one who makes views that we leave; it may have changed, or not have heard.
-    fn press_leave(&mut self, out: &mut Vec<Action>) {
-        let Some(leave) = &self.leave else { return };
-        if leave.stage == LeaveStage::Asking {
-            let run = self.membership.me().run;
-            for node in self.live.keys().copied().filter(|node| *node != self.me()) {
-                self.send(node, Message::Leaving(run), out);
-            }
-        }
-    }
-
-    /// Nothing more comes from a node.
-    fn finished(&mut self, node: NodeId) {
-        if let Some(leave) = &mut self.leave {
-            leave.waits_for.remove(&node);
-        }
-    }
-
-    fn go_on_leaving(&mut self, now: Time, out: &mut Vec<Action>) {
-        let is_alone = !self.others_stay();
-        let containers = usize::from(self.membership.me().containers);
-        let Some(leave) = &mut self.leave else { return };
-        let is_late = leave.until <= now;
-        match leave.stage {
-            LeaveStage::Asking if !is_late && !is_alone => {}
-            LeaveStage::Asking | LeaveStage::Draining => {
-                let is_drained = leave.waits_for.is_empty() && self.tokens.is_given_away();
-                if is_drained || is_alone || is_late {
-                    leave.stage = LeaveStage::Stopping;
-                    out.push(Action::Stop);
-                }
-            }
-            LeaveStage::Stopping => {
-                if leave.has_stopped.len() == containers || self.layout.is_none() || is_late {
-                    leave.stage = LeaveStage::Confirming;
-                    self.reports.clear();
-                    self.ask_containers(None, out);
-                }
-            }
-            // Asked again at every tick.
-            LeaveStage::Confirming => {
-                let is_all = self.reports.len() == containers || self.layout.is_none();
-                let open = self.reports.values().flat_map(|report| &report.runs);
-                let unconfirmed: u64 = open.map(|run| run.unconfirmed).sum();
-                if (is_all && (unconfirmed == 0 || is_alone)) || is_late {
-                    leave.stage = LeaveStage::Gone;
-                    let left = if is_late { Some(unconfirmed) } else { None };
-                    self.gossip(now, membership::Input::Leave, out);
-                    out.push(Action::Exit(left));
-                }
-            }
-            LeaveStage::Gone => {}
         }
     }
 }

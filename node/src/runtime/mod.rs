@@ -3,7 +3,7 @@
 //! Nothing is decided here. The network has tokio runtimes of its own, since beside busy actors its
 //! round trips go from microseconds to milliseconds; and control has one apart from data, or a node
 //! whose links are full would answer late and be taken for dead. The containers have an arbiter each;
-//! HTTP shares the system's thread. The order in which all that ends is written down in [`run`].
+//! HTTP has a thread as well. The order in which all that ends is written down in [`run`].
 
 mod actor;
 mod clock;

@@ -1,0 +1,125 @@
+//! How a node leaves.
+//!
+//! A node that just ends takes with it what others have sent and not yet heard of. So it says that it
+//! leaves and is given nothing new by a view; then it waits until the others have sent their last, and
+//! all its partitions are taken; then its containers give out what they have; and when that has been
+//! confirmed it goes. Each step has the same limit in time, after which it goes anyway and says what was
+//! left behind.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use membership::{NodeId, Time};
+
+use super::{Action, Event, Message, NodeCore};
+
+/// How long a node that leaves waits for what is on its way.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// How far our own leaving has come.
+#[derive(Debug)]
+pub(super) struct Leave {
+    pub(super) until: Time,
+    /// Members from which something may still come.
+    pub(super) waits_for: BTreeSet<NodeId>,
+    pub(super) has_stopped: BTreeSet<u16>,
+    pub(super) stage: LeaveStage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeaveStage {
+    /// Until a view gives us nothing any more.
+    Asking,
+    /// Until nothing comes any more and all tokens are taken.
+    Draining,
+    /// Until the containers have given out what they had.
+    Stopping,
+    /// Until what they gave out has been handled.
+    Confirming,
+    Gone,
+}
+
+/// Our own leaving.
+impl NodeCore {
+    pub(super) fn begin_leave(&mut self, now: Time, out: &mut Vec<Action>) {
+        if self.leave.is_some() {
+            return;
+        }
+        let others = self.live.keys().copied().filter(|node| *node != self.me());
+        let waits_for: BTreeSet<_> = match &self.record {
+            Some(record) => others.filter(|node| record.has(*node)).collect(),
+            None => BTreeSet::new(),
+        };
+        let is_alone = !self.others_stay();
+        let stage = if is_alone { LeaveStage::Draining } else { LeaveStage::Asking };
+        let until = now + DRAIN_LIMIT;
+        self.leave = Some(Leave { until, waits_for, has_stopped: BTreeSet::new(), stage });
+        self.leaving.insert((self.me(), self.membership.me().run));
+        out.push(Action::Tell(Event::Leaving));
+        self.press_leave(out);
+        if !is_alone {
+            self.look_for_causes(now);
+        }
+    }
+
+    /// Whether there is another member to give to.
+    pub(super) fn others_stay(&self) -> bool {
+        let mut others = self.live.values().filter(|member| member.node != self.me());
+        others.any(|member| !self.is_leaving(member))
+    }
+
+    /// Says to the one who makes views that we leave; it may have changed, or not have heard.
+    pub(super) fn press_leave(&mut self, out: &mut Vec<Action>) {
+        let Some(leave) = &self.leave else { return };
+        if leave.stage == LeaveStage::Asking {
+            let run = self.membership.me().run;
+            for node in self.live.keys().copied().filter(|node| *node != self.me()) {
+                self.send(node, Message::Leaving(run), out);
+            }
+        }
+    }
+
+    /// Nothing more comes from a node.
+    pub(super) fn finished(&mut self, node: NodeId) {
+        if let Some(leave) = &mut self.leave {
+            leave.waits_for.remove(&node);
+        }
+    }
+
+    pub(super) fn go_on_leaving(&mut self, now: Time, out: &mut Vec<Action>) {
+        let is_alone = !self.others_stay();
+        let containers = usize::from(self.membership.me().containers);
+        let Some(leave) = &mut self.leave else { return };
+        let is_late = leave.until <= now;
+        match leave.stage {
+            LeaveStage::Asking if !is_late && !is_alone => {}
+            LeaveStage::Asking | LeaveStage::Draining => {
+                let is_drained = leave.waits_for.is_empty() && self.tokens.is_given_away();
+                if is_drained || is_alone || is_late {
+                    leave.stage = LeaveStage::Stopping;
+                    out.push(Action::Stop);
+                }
+            }
+            LeaveStage::Stopping => {
+                if leave.has_stopped.len() == containers || self.layout.is_none() || is_late {
+                    leave.stage = LeaveStage::Confirming;
+                    self.reports.clear();
+                    self.ask_containers(None, out);
+                }
+            }
+            // Asked again at every tick.
+            LeaveStage::Confirming => {
+                let is_all = self.reports.len() == containers || self.layout.is_none();
+                let open = self.reports.values().flat_map(|report| &report.runs);
+                let unconfirmed: u64 = open.map(|run| run.unconfirmed).sum();
+                if (is_all && (unconfirmed == 0 || is_alone)) || is_late {
+                    leave.stage = LeaveStage::Gone;
+                    let left = if is_late { Some(unconfirmed) } else { None };
+                    self.gossip(now, membership::Input::Leave, out);
+                    out.push(Action::Exit(left));
+                }
+            }
+            LeaveStage::Gone => {}
+        }
+    }
+}
