@@ -2,7 +2,8 @@
 //!
 //! One file a concern: [`record`] is the view and its rules, [`tokens`] the partitions of spouts that
 //! move with it, [`rounds`] the counts by which the end of a topology is known, [`status`] what people
-//! see of all that, [`leave`] the way out. This file passes inputs to them and is the only one that knows them all.
+//! see of all that, [`leave`] the way out. This file passes inputs to them and is the only one that
+//! knows them all.
 
 mod hello;
 mod leave;
