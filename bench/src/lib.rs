@@ -10,6 +10,12 @@
 //! assert!(keys.iter().all(|&key| key < 1000));
 //! ```
 
+mod outcome;
+mod spec;
+
+pub use outcome::{Latency, Outcome};
+pub use spec::{Model, Spec, Workload};
+
 /// Numbers below a bound, skewed as words are: the square of an even number between 0 and 1, twice over,
 /// so that a few keys are very frequent. The same seed gives the same numbers for ever.
 #[derive(Clone, Debug)]

@@ -1,0 +1,42 @@
+//! What one run came to.
+
+use serde::{Deserialize, Serialize};
+
+/// The result and the cost of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// From the first event read to the last result; without the making of the data.
+    pub seconds: f64,
+    /// Events that were read.
+    pub events: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// A digest of the result; the oracle has the same.
+    pub answer: u64,
+    /// Seconds of processor time within `seconds`, user and system, over all threads.
+    pub cpu_seconds: f64,
+    /// The most memory that was resident, of all processes together.
+    pub peak_rss_bytes: u64,
+    /// What of that was there before the first event, the data above all.
+    pub start_rss_bytes: u64,
+    /// Bytes of memory for each key at rest, where the workload asks for it.
+    pub bytes_per_key: Option<f64>,
+    /// How late events arrived, where they came on a schedule.
+    pub latency: Option<Latency>,
+}
+
+/// How late events arrived, behind the time at which they should have been sent.
+///
+/// Not behind the time at which they were: a sender that is held up would hide the delay of all that it
+/// could not send meanwhile ("coordinated omission").
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the events were no later, in microseconds.
+    pub p50: f64,
+    /// 99 % were no later.
+    pub p99: f64,
+    /// 99.9 % were no later.
+    pub p999: f64,
+    /// The latest.
+    pub max: f64,
+}

@@ -1,0 +1,76 @@
+//! What one run does: a workload under a model, how much of it, and from which seed.
+//!
+//! Every run is a process of its own, so that its memory is its own; this is what the process is told.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What is computed.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// How often each of a million numbers was seen, skewed by Zipf's law with exponent 1.
+    KeyedCount,
+    /// The same, but half of all events are of one number, and the others even.
+    HotKey,
+    /// How often each word of a generated text was seen; 100,000 words, skewed, ten a line.
+    WordCount,
+    /// The hundred most frequent words, kept up to date with every count.
+    TopWords,
+    /// Clicks joined with the impressions that they belong to (synthetic).
+    ClickThrough,
+    /// Ten stateless steps, one after the other.
+    Chain,
+    /// Each event makes a hundred, counted by key.
+    FanOut,
+    /// Counters that are made and then sit there: what one costs in memory.
+    Counters,
+    /// Events on a schedule through one keyed PE to a sink: how late they arrive.
+    OpenLoop,
+    /// A sink that takes nothing: whether memory grows.
+    StalledSink,
+}
+
+/// Who computes it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Threads and channels, written by hand for the workload.
+    Baseline,
+    /// A timely dataflow program.
+    Timely,
+    /// This engine, one instance per key.
+    Keyed,
+    /// One actix actor per key.
+    Actor,
+    /// This engine, the work of all steps in one (`chain` alone).
+    OneStep,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// What.
+    pub workload: Workload,
+    /// By whom.
+    pub model: Model,
+    /// Events that are read; for a text what its bytes come to.
+    pub events: u64,
+    /// Bytes of text that are read, where the workload reads text.
+    pub bytes: u64,
+    /// Threads that compute, over all processes: one container each.
+    pub threads: usize,
+    /// Processes that share the work.
+    pub processes: usize,
+    /// Events a second, where they come on a schedule.
+    pub rate: u64,
+    /// How long, where that is not said by the number of events.
+    pub duration: Duration,
+    /// The same seed is the same data.
+    pub seed: u64,
+}
