@@ -12,7 +12,7 @@ use starling::cli::Status;
 use support::{Node, wait_for};
 
 /// How many slots a cluster has by default.
-const SLOTS: u32 = 1024;
+const SLOTS: usize = 1024;
 
 /// Where the nodes of a test are, and what all of them run: text that is played for ever.
 struct Ground {
@@ -78,10 +78,9 @@ fn agree(nodes: &[&Node]) -> u64 {
         statuses.iter().all(is_right).then_some(statuses)
     });
     for status in &statuses {
-        let slots: Vec<u32> = status.members.iter().map(|member| member.slots).collect();
-        let count = u32::try_from(slots.len()).unwrap();
-        assert_eq!(slots.iter().sum::<u32>(), SLOTS, "{slots:?}");
-        let (least, most) = (SLOTS / count, SLOTS.div_ceil(count));
+        let slots: Vec<usize> = status.members.iter().map(|member| member.slots).collect();
+        assert_eq!(slots.iter().sum::<usize>(), SLOTS, "{slots:?}");
+        let (least, most) = (SLOTS / slots.len(), SLOTS.div_ceil(slots.len()));
         assert!(slots.iter().all(|slots| (least..=most).contains(slots)), "{slots:?}");
     }
     statuses[0].epoch
@@ -137,7 +136,7 @@ fn nodes_join_die_and_leave_and_events_keep_flowing() {
     let four = agree(&[&a, &b, &c, &d]);
     assert!(four > three, "epoch {three}, then {four}");
     for node in [&a, &b, &c] {
-        assert_eq!(number(&view_line(node, 4), "slots_moved"), u64::from(SLOTS / 4));
+        assert_eq!(number(&view_line(node, 4), "slots_moved"), SLOTS as u64 / 4);
         node.wait_to_say(&["member up", d.name(), &d.addresses.control]);
     }
     flow(&[&a, &b, &c, &d]);

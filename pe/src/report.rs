@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use membership::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::{PartitionName, Position};
@@ -46,6 +47,8 @@ pub struct HostReport {
     pub instances: u64,
     /// Events that were handled.
     pub applied: u64,
+    /// When the last of them was.
+    pub last_applied: Option<Time>,
     /// Events that were emitted.
     pub emitted: u64,
     /// Events that were dropped since a handler panicked.
@@ -76,6 +79,7 @@ impl RunReport {
         for (host, other) in self.hosts.iter_mut().zip(&other.hosts) {
             host.instances += other.instances;
             host.applied += other.applied;
+            host.last_applied = host.last_applied.max(other.last_applied);
             host.emitted += other.emitted;
             host.dead_letters += other.dead_letters;
             host.is_held_back |= other.is_held_back;

@@ -36,8 +36,8 @@ fn long_world(seed: u64, table: &Table, plays: usize) -> World {
     World::new(seed, registry, &[plan])
 }
 
-fn phase(world: &World, node: NodeId) -> &'static str {
-    world.status(node).topologies[0].phase
+fn phase(world: &World, node: NodeId) -> String {
+    world.status(node).topologies[0].phase.clone()
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //!
 //! A node answers on its own machine; nothing here trusts more of the answer than its shape.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use node::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -89,81 +89,4 @@ impl Client {
             Failure::new(Exit::Failure, message)
         })
     }
-}
-
-/// What a node says of itself, its cluster and its part in each topology.
-#[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of /api/v1/status")]
-pub struct Status {
-    pub node: String,
-    pub run: u64,
-    pub cluster: String,
-    pub version: String,
-    pub uptime_ms: u64,
-    pub epoch: u64,
-    pub coordinator: Option<String>,
-    pub slots: u32,
-    pub members: Vec<Member>,
-    pub topologies: Vec<TopologyStatus>,
-}
-
-/// A member of the cluster, as the node that was asked sees it.
-#[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of /api/v1/status")]
-pub struct Member {
-    pub node: String,
-    pub run: u64,
-    pub control: String,
-    pub data: String,
-    pub http: Option<String>,
-    pub containers: u32,
-    pub slots: u32,
-    pub is_self: bool,
-}
-
-/// The part of a node in a topology.
-#[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of /api/v1/status")]
-pub struct TopologyStatus {
-    pub name: String,
-    pub hash: String,
-    pub phase: String,
-    pub spouts: Vec<SpoutStatus>,
-    pub pes: Vec<PeStatus>,
-    pub applied: u64,
-    pub emitted: u64,
-    pub dropped: BTreeMap<String, u64>,
-    pub in_doubt: u64,
-}
-
-/// What a node holds of a spout.
-#[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of /api/v1/status")]
-pub struct SpoutStatus {
-    pub name: String,
-    pub partitions: Vec<PartitionStatus>,
-    pub emitted: u64,
-    pub is_held_back: bool,
-}
-
-/// A partition of a spout.
-#[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of /api/v1/status")]
-pub struct PartitionStatus {
-    pub partition: String,
-    pub position: u64,
-    pub plays: u64,
-    pub exhausted: bool,
-}
-
-/// What a node holds of a PE.
-#[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of /api/v1/status")]
-pub struct PeStatus {
-    pub name: String,
-    pub instances: u64,
-    pub applied: u64,
-    pub emitted: u64,
-    pub dead_letters: u64,
-    pub is_held_back: bool,
 }

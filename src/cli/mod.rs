@@ -54,10 +54,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::node::NodeArgs;
+pub use ::node::{MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus};
 pub use check::CheckArgs;
-pub use client::{
-    Client, HTTP_DEFAULT, Member, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus,
-};
+pub use client::{Client, HTTP_DEFAULT};
 pub use columns::{Columns, grouped};
 pub use failure::{Exit, Failure};
 pub use status::StatusArgs;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::client::{Client, HTTP_DEFAULT, Status, TopologyStatus};
+use ::node::{Status, TopologyStatus};
+
+use super::client::{Client, HTTP_DEFAULT};
 use super::columns::{Columns, grouped};
 use super::failure::{Exit, Failure};
 use super::output;
@@ -78,9 +80,9 @@ fn members(status: &Status) -> Columns {
         table.row([
             member.node.clone(),
             member.run.to_string(),
-            member.control.clone(),
-            member.data.clone(),
-            member.http.clone().unwrap_or_else(|| "-".into()),
+            member.control.to_string(),
+            member.data.to_string(),
+            member.http.map_or_else(|| "-".to_owned(), |http| http.to_string()),
             member.containers.to_string(),
             member.slots.to_string(),
             note(&[(member.is_self, "this node")]),

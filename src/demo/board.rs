@@ -115,7 +115,7 @@ fn table(snapshot: &Snapshot, rates: &[u64]) -> Vec<String> {
         "all".to_owned(),
         String::new(),
         String::new(),
-        snapshot.nodes.iter().map(|node| node.slots()).sum::<u32>().to_string(),
+        snapshot.nodes.iter().map(|node| node.slots()).sum::<usize>().to_string(),
         grouped(snapshot.applied()),
         grouped(rates.iter().sum()),
     ]);

@@ -46,7 +46,7 @@ impl NodeView {
         self.part.as_ref().map_or(0, |part| part.applied)
     }
 
-    pub(super) fn slots(&self) -> u32 {
+    pub(super) fn slots(&self) -> usize {
         self.status.members.iter().find(|member| member.is_self).map_or(0, |member| member.slots)
     }
 

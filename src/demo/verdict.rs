@@ -37,7 +37,7 @@ pub(super) struct Verdict {
 #[derive(Debug)]
 struct Share {
     node: String,
-    slots: u32,
+    slots: usize,
     applied: u64,
 }
 

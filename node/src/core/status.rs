@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 
 use membership::Time;
 use pe::{Phase, RunReport};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{NodeCore, id16};
 
 /// A node as `GET /api/v1/status` shows it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// The node, in 16 hexadecimal digits.
     pub node: String,
@@ -19,7 +19,7 @@ pub struct Status {
     /// The name of the cluster.
     pub cluster: String,
     /// The version of the program.
-    pub version: &'static str,
+    pub version: String,
     /// How long it has been up; filled in by the driver, which has the clock.
     pub uptime_ms: u64,
     /// The number of its view; 0 before it has one.
@@ -29,7 +29,7 @@ pub struct Status {
     /// How many slots the cluster has.
     pub slots: u32,
     /// The name of the key hash.
-    pub key_hash: &'static str,
+    pub key_hash: String,
     /// The members of the view.
     pub members: Vec<MemberStatus>,
     /// The topologies, by name.
@@ -37,7 +37,7 @@ pub struct Status {
 }
 
 /// A member of the view.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberStatus {
     /// The node.
     pub node: String,
@@ -58,14 +58,14 @@ pub struct MemberStatus {
 }
 
 /// A topology, on the node that answers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TopologyStatus {
     /// Its name.
     pub name: String,
     /// Its hash; equal on all nodes.
     pub hash: String,
     /// `waiting`, `running`, `ending` or `ended`.
-    pub phase: &'static str,
+    pub phase: String,
     /// Its spouts.
     pub spouts: Vec<SpoutStatus>,
     /// Its PEs and sinks.
@@ -81,7 +81,7 @@ pub struct TopologyStatus {
 }
 
 /// A spout, on the node that answers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpoutStatus {
     /// Its name.
     pub name: String,
@@ -94,7 +94,7 @@ pub struct SpoutStatus {
 }
 
 /// A partition of a spout.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartitionStatus {
     /// Its name.
     pub partition: String,
@@ -107,7 +107,7 @@ pub struct PartitionStatus {
 }
 
 /// A PE or sink, on the node that answers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PeStatus {
     /// Its name.
     pub name: String,
@@ -115,6 +115,8 @@ pub struct PeStatus {
     pub instances: u64,
     /// Events handled.
     pub applied: u64,
+    /// When the last of them was, in microseconds of the time that the node has been up.
+    pub last_applied_us: Option<u64>,
     /// Events emitted.
     pub emitted: u64,
     /// Events dropped since a handler panicked.
@@ -143,15 +145,19 @@ pub(super) fn of(core: &NodeCore, now: Time) -> Status {
         node: me.node.to_string(),
         run: me.run.0,
         cluster: setup.cluster.clone(),
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_ms: 0,
         epoch: record.map_or(0, |record| record.epoch.0),
         coordinator: core.coordinator(now).map(|node| node.to_string()),
         slots: setup.slots,
-        key_hash: routing::KEY_HASH,
+        key_hash: routing::KEY_HASH.to_owned(),
         members: members.collect(),
         topologies: (0..setup.plans.len()).map(|at| topology(core, at, runs.get(at))).collect(),
     }
+}
+
+fn micros(time: Time) -> u64 {
+    u64::try_from(time.0.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStatus {
@@ -182,6 +188,7 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
                 name,
                 instances: host.instances,
                 applied: host.applied,
+                last_applied_us: host.last_applied.map(micros),
                 emitted: host.emitted,
                 dead_letters: host.dead_letters,
                 is_held_back: host.is_held_back,
@@ -196,7 +203,8 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
             Phase::Running => "running",
             Phase::Ending(_) => "ending",
             Phase::Ended => "ended",
-        },
+        }
+        .to_owned(),
         applied: pes.iter().map(|pe| pe.applied).sum(),
         emitted: run.hosts.iter().map(|host| host.emitted).sum(),
         spouts,

@@ -42,6 +42,7 @@ pub(super) struct Run {
 struct Slot {
     host: Box<dyn AnyHost>,
     queue: VecDeque<Parcel>,
+    last_applied: Option<Time>,
     /// By output and route: the edge.
     edges: Vec<Vec<usize>>,
 }
@@ -73,6 +74,7 @@ impl Run {
             .map(|prototype| Slot {
                 host: registry.host(plan, prototype, &events, place),
                 queue: VecDeque::new(),
+                last_applied: None,
                 edges: vec![Vec::new(); prototype.outputs.len()],
             })
             .collect();
@@ -409,7 +411,9 @@ impl Run {
         }
         if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
-            self.hosts[host].host.deliver(Delivery { input, task, batch: &*batch, now });
+            let slot = &mut self.hosts[host];
+            slot.host.deliver(Delivery { input, task, batch: &*batch, now });
+            slot.last_applied = Some(now);
             self.collect(host, desk, out);
         }
         if !astray.is_empty() {
@@ -537,6 +541,7 @@ impl Slot {
         let tally = self.host.tally();
         HostReport {
             applied: tally.applied,
+            last_applied: self.last_applied,
             dead_letters: tally.dead_letters,
             instances: self.host.instances() as u64,
             emitted,
