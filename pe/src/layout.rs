@@ -103,7 +103,10 @@ impl Layout {
             .map(|plan| {
                 let count = |instances| match instances {
                     InstancePlan::Tasks(count) => count,
-                    InstancePlan::Keyed | InstancePlan::PerNode | InstancePlan::Partitions => 0,
+                    InstancePlan::Keyed
+                    | InstancePlan::PerNode
+                    | InstancePlan::PerContainer
+                    | InstancePlan::Partitions => 0,
                 };
                 let prototypes = (0u64..).zip(&plan.prototypes);
                 prototypes
@@ -191,6 +194,7 @@ impl Layout {
                 vec![BatchHeader::NO_TASK]
             }
             InstancePlan::PerNode => Vec::new(),
+            InstancePlan::PerContainer => vec![BatchHeader::NO_TASK],
             InstancePlan::Tasks(_) => {
                 let all = (0..).zip(&self.tasks[topology][at]);
                 all.filter(|(_, to)| **to == container).map(|(task, _)| task).collect()
@@ -198,7 +202,7 @@ impl Layout {
         }
     }
 
-    /// Whether a numbered instance of a prototype, or the node's own, lives in a container.
+    /// Whether a numbered instance of a prototype, or the node's or container's own, lives in a container.
     pub fn has_task(
         &self,
         plan: &Plan,
@@ -213,6 +217,7 @@ impl Layout {
             InstancePlan::PerNode => {
                 task == BatchHeader::NO_TASK && self.of_node(plan, at, container.node) == container
             }
+            InstancePlan::PerContainer => task == BatchHeader::NO_TASK,
             InstancePlan::Keyed | InstancePlan::Partitions => false,
         }
     }
@@ -225,8 +230,8 @@ impl Layout {
         ContainerId { node, container: u16::try_from(spread).expect("below a count of 16 bits") }
     }
 
-    /// Where the rows of an edge go.
-    pub fn lanes(&self, plan: &Plan, topology: usize, edge: &Edge) -> Lanes {
+    /// Where the rows of an edge go that are emitted in a container of this node.
+    pub fn lanes(&self, plan: &Plan, topology: usize, edge: &Edge, me: ContainerId) -> Lanes {
         let consumer = &plan.prototypes[edge.to];
         let grouping = consumer.inputs[edge.input].grouping;
         let plain = |to: ContainerId| Lane { to, task: BatchHeader::NO_TASK };
@@ -241,6 +246,10 @@ impl Layout {
                 let spread = match grouping {
                     Grouping::Key => Spread::Hash,
                     Grouping::Shuffle => Spread::Rotate,
+                    Grouping::LocalOrShuffle => {
+                        keep_nearest(&mut lanes, me);
+                        Spread::Rotate
+                    }
                     Grouping::Global | Grouping::Local => {
                         lanes.truncate(1);
                         Spread::Only
@@ -248,6 +257,15 @@ impl Layout {
                 };
                 Lanes { lanes, spread }
             }
+            InstancePlan::PerContainer => match grouping {
+                Grouping::Shuffle => Lanes {
+                    lanes: self.containers.iter().copied().map(plain).collect(),
+                    spread: Spread::Rotate,
+                },
+                Grouping::Local | Grouping::LocalOrShuffle | Grouping::Key | Grouping::Global => {
+                    Lanes { lanes: vec![plain(me)], spread: Spread::Only }
+                }
+            },
             InstancePlan::PerNode | InstancePlan::Partitions => {
                 let nodes =
                     self.places.iter().filter(|place| place.is_active).map(|place| place.node);
@@ -269,5 +287,16 @@ impl Layout {
         let share = (16 << 10) / self.containers.len();
         let kibibytes = u32::try_from(share.clamp(64, 1024)).expect("clamped");
         Budget { batches: 32, kibibytes }
+    }
+}
+
+/// Leaves the lanes to one's own container; if there are none, to one's own node; or else all.
+fn keep_nearest(lanes: &mut Vec<Lane>, me: ContainerId) {
+    let is_here = |lane: &Lane| lane.to == me;
+    let is_near = |lane: &Lane| lane.to.node == me.node;
+    if lanes.iter().any(is_here) {
+        lanes.retain(is_here);
+    } else if lanes.iter().any(is_near) {
+        lanes.retain(is_near);
     }
 }

@@ -70,9 +70,10 @@ impl Registry {
         let make: fn(Blueprint, InstancePlan) -> Box<dyn AnyHost> =
             |plan, instances| match instances {
                 InstancePlan::Keyed => keyed::<P>(plan),
-                InstancePlan::Tasks(_) | InstancePlan::PerNode | InstancePlan::Partitions => {
-                    Box::new(TasksHost::<P>::new(plan))
-                }
+                InstancePlan::Tasks(_)
+                | InstancePlan::PerNode
+                | InstancePlan::PerContainer
+                | InstancePlan::Partitions => Box::new(TasksHost::<P>::new(plan)),
             };
         let (inputs, outputs, params) = (P::In::types(), P::Out::types(), P::PARAMS);
         self.learn(&inputs);
@@ -203,7 +204,10 @@ fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
         kinds,
         tasks: match prototype.instances {
             InstancePlan::Tasks(count) => count,
-            InstancePlan::Keyed | InstancePlan::PerNode | InstancePlan::Partitions => 0,
+            InstancePlan::Keyed
+            | InstancePlan::PerNode
+            | InstancePlan::PerContainer
+            | InstancePlan::Partitions => 0,
         },
         timer: prototype.timer,
         trigger: prototype.trigger,

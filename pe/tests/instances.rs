@@ -6,7 +6,7 @@ use pe as starling;
 
 use std::collections::BTreeMap;
 
-use pe::{Ctx, Event, KeyRef, On, Param, Params, Pe, Registry};
+use pe::{Ctx, Event, HostReport, KeyRef, On, Param, Params, Pe, Registry};
 use support::{Cluster, Feed, Lend, Written, counts, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -292,6 +292,50 @@ fn without_a_grouping_there_is_one_on_each_node() {
     let (made, got) = told(r#"input = [{ stream = "shown" }]"#, &[2, 1, 3], 3000);
     assert_eq!(made, BTreeMap::from([("0/1".to_owned(), 3)]));
     assert_eq!(got["0/1"].len(), 3000);
+}
+
+#[test]
+fn local_or_shuffle_keeps_events_in_their_container_if_it_can() {
+    // Without a number of instances there is one in each container, so everything stays where it is.
+    let near = r#"input = [{ stream = "shown", grouping = "local-or-shuffle" }]"#;
+    let (made, got) = told(near, &[2, 1, 3], 3000);
+    assert_eq!(made, BTreeMap::from([("0/1".to_owned(), 6)]));
+    assert_eq!(got["0/1"].len(), 3000);
+
+    // The one partition is read in some container. With an instance in each, that of the container has
+    // all; with fewer than containers, those of its node; with none there, each its share.
+    for (nodes, tasks) in [(&[2, 2][..], 4), (&[2, 2], 2), (&[1, 3], 1), (&[2, 3], 8)] {
+        feed("0", (0..20_000).map(|ad| Shown { ad }).collect());
+        let text = format!(
+            r#"name = "tell"
+            spout.shown = {{ type = "shown", emits = "shown" }}
+            pe.tell = {{ type = "teller", parallelism = {tasks}, {near} }}"#
+        );
+        let mut cluster = Cluster::new(registry(), &text, nodes, 7);
+        cluster.open("shown", &["0"]);
+        cluster.settle();
+        let plan = &cluster.plans[0];
+        let (tell, shown) = (host(plan, "tell"), host(plan, "shown"));
+        let hosts: Vec<_> = cluster
+            .reports_by_node()
+            .into_iter()
+            .map(|(node, report)| (node, report.runs[0].hosts.clone()))
+            .collect();
+        let (home, source) = hosts.iter().find(|(_, hosts)| hosts[shown].emitted > 0).unwrap();
+        let on_node = |hosts: &[HostReport]| hosts[tell].instances > 0;
+        let same_node = hosts.iter().any(|(node, hosts)| node == home && on_node(hosts));
+        for (node, host) in &hosts {
+            let is_nearest = if on_node(source) {
+                std::ptr::eq(host, source)
+            } else {
+                (node == home || !same_node) && on_node(host)
+            };
+            let applied = host[tell].applied;
+            assert_eq!(applied > 0, is_nearest, "{nodes:?} {tasks}: {applied} on {node}");
+        }
+        let all: u64 = hosts.iter().map(|(_, hosts)| hosts[tell].applied).sum();
+        assert_eq!(all, 20_000);
+    }
 }
 
 #[test]

@@ -273,7 +273,7 @@ impl Run {
     pub(super) fn lay(&mut self, before: &Layout, desk: &mut Desk, out: &mut Vec<Action>) {
         let layout = Arc::clone(&desk.layout);
         for (at, edge) in self.plan.edges.iter().enumerate() {
-            let lanes = layout.lanes(&self.plan, usize::from(self.topology), edge);
+            let lanes = layout.lanes(&self.plan, usize::from(self.topology), edge, desk.me);
             let (me, budget, route) = (desk.me, layout.budget(), self.edges[at].route);
             let producer = &mut self.hosts[edge.from];
             self.in_doubt += producer.outlet(edge.output, |outlet| {

@@ -72,6 +72,7 @@ fn write_prototype(out: &mut String, prototype: &Prototype) {
         InstancePlan::Keyed => write!(out, " keyed"),
         InstancePlan::Tasks(tasks) => write!(out, " tasks {tasks}"),
         InstancePlan::PerNode => write!(out, " per-node"),
+        InstancePlan::PerContainer => write!(out, " per-container"),
     };
     write_duration(out, "timer", prototype.timer);
     if let Some(Trigger { events, after }) = prototype.trigger {
@@ -87,6 +88,7 @@ fn write_input(out: &mut String, input: &InputPlan) {
         Grouping::Local => "local",
         Grouping::Key => "key",
         Grouping::Shuffle => "shuffle",
+        Grouping::LocalOrShuffle => "local-or-shuffle",
         Grouping::Global => "global",
     };
     let _ = write!(out, " input {} {grouping}", input.stream);

@@ -66,6 +66,7 @@ fn grouping(input: &InputSpec) -> Grouping {
     match input.grouping.as_deref() {
         _ if !input.key.is_empty() => Grouping::Key,
         Some(StatedGrouping::Shuffle) => Grouping::Shuffle,
+        Some(StatedGrouping::LocalOrShuffle) => Grouping::LocalOrShuffle,
         Some(StatedGrouping::Global) => Grouping::Global,
         // The reader refuses `fields` without a key.
         Some(StatedGrouping::Fields) | None => Grouping::Local,
@@ -79,6 +80,7 @@ pub(super) fn instances(pe: &PeSpec) -> InstancePlan {
         Some(tasks) => InstancePlan::Tasks(tasks),
         None if has(Grouping::Global) => InstancePlan::Tasks(1),
         None if has(Grouping::Key) => InstancePlan::Keyed,
+        None if has(Grouping::LocalOrShuffle) => InstancePlan::PerContainer,
         None => InstancePlan::PerNode,
     }
 }
@@ -94,10 +96,10 @@ fn check_grouping(
     let (message, help) = match (instances, grouping) {
         (InstancePlan::Tasks(_), Grouping::Local) => (
             format!("the input {stream} of {name} needs a key or a grouping"),
-            "the number of instances is fixed, so say which of them gets an event: add a key, \
-             grouping = \"shuffle\" or grouping = \"global\"",
+            "the number of instances is fixed, so say which of them gets an event: add a key, or \
+             grouping = \"shuffle\", \"local-or-shuffle\" or \"global\"",
         ),
-        (InstancePlan::Keyed, Grouping::Local | Grouping::Shuffle) => (
+        (InstancePlan::Keyed, Grouping::Local | Grouping::Shuffle | Grouping::LocalOrShuffle) => (
             format!("the input {stream} of {name} needs a key"),
             "another input has a key, so there is an instance per key; give this one a key too, or \
              give the PE a `parallelism`",

@@ -133,6 +133,9 @@ pub struct InputSpec {
 pub enum StatedGrouping {
     /// `shuffle`: evenly over the instances.
     Shuffle,
+    /// `local-or-shuffle`: to an instance in the same container; if there is none, on the same node; if
+    /// there is none either, evenly over all. Without `parallelism` each container has an instance.
+    LocalOrShuffle,
     /// `fields`: by key, to one of a fixed number of instances.
     Fields,
     /// `global`: to the first instance, always.

@@ -85,6 +85,8 @@ pub enum Grouping {
     Key,
     /// Evenly over the instances.
     Shuffle,
+    /// Evenly over the instances of this container, or of this node, or over all.
+    LocalOrShuffle,
     /// To the first instance.
     Global,
 }
@@ -100,6 +102,8 @@ pub enum InstancePlan {
     Tasks(u32),
     /// One per node.
     PerNode,
+    /// One per container.
+    PerContainer,
 }
 
 /// An output of a prototype that feeds an input of another.

@@ -28,11 +28,11 @@ const GROUPINGS: &[(&str, Option<StatedGrouping>)] = &[
     ("shuffle", Some(StatedGrouping::Shuffle)),
     ("fields", Some(StatedGrouping::Fields)),
     ("global", Some(StatedGrouping::Global)),
+    ("local-or-shuffle", Some(StatedGrouping::LocalOrShuffle)),
     ("partial-key", None),
     ("all", None),
     ("none", None),
     ("direct", None),
-    ("local-or-shuffle", None),
     ("load-aware-shuffle", None),
 ];
 
@@ -228,8 +228,12 @@ fn check_grouping(
             "the grouping `fields` needs `parallelism`",
             "add `parallelism`; or leave the grouping out, and there is an instance per key",
         ),
-        (StatedGrouping::Shuffle | StatedGrouping::Global, true, _) => (
-            "a key and the groupings `shuffle` and `global` exclude each other",
+        (
+            StatedGrouping::Shuffle | StatedGrouping::LocalOrShuffle | StatedGrouping::Global,
+            true,
+            _,
+        ) => (
+            "a key and the groupings `shuffle`, `local-or-shuffle` and `global` exclude each other",
             "leave out one of the two",
         ),
         _ => return,

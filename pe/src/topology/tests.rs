@@ -729,12 +729,12 @@ memory = { priority = 5 }",
         (
             r#"key = ["text"]"#,
             r#"key = ["text"], grouping = "shuffle""#,
-            r#"16:57 "shuffle" | a key and the groupings `shuffle` and `global` exclude each other | this grouping | leave out one of the two"#,
+            r#"16:57 "shuffle" | a key and the groupings `shuffle`, `local-or-shuffle` and `global` exclude each other | this grouping | leave out one of the two"#,
         ),
         (
             r#"key = ["text"]"#,
             r#"key = ["text"], grouping = "global""#,
-            r#"16:57 "global" | a key and the groupings `shuffle` and `global` exclude each other | this grouping | leave out one of the two"#,
+            r#"16:57 "global" | a key and the groupings `shuffle`, `local-or-shuffle` and `global` exclude each other | this grouping | leave out one of the two"#,
         ),
         (
             r#"key = ["text"]"#,
@@ -768,11 +768,6 @@ memory = { priority = 5 }",
         ),
         (
             r#""shuffle""#,
-            r#""local-or-shuffle""#,
-            r#"10:41 "local-or-shuffle" | `grouping = "local-or-shuffle"` is not available in this version | not available | -"#,
-        ),
-        (
-            r#""shuffle""#,
             r#""load-aware-shuffle""#,
             r#"10:41 "load-aware-shuffle" | `grouping = "load-aware-shuffle"` is not available in this version | not available | -"#,
         ),
@@ -784,7 +779,7 @@ memory = { priority = 5 }",
         (
             r#""shuffle""#,
             r#""zzz""#,
-            r#"10:41 "zzz" | unknown grouping `zzz` | unknown | known values: `shuffle`, `fields`, `global`"#,
+            r#"10:41 "zzz" | unknown grouping `zzz` | unknown | known values: `shuffle`, `fields`, `global`, `local-or-shuffle`"#,
         ),
         (
             r#""1s""#,
@@ -905,11 +900,11 @@ emits = "x""#, r#"35:9 "x" | the type `print` emits nothing | leave `emits` out 
         ("params = { k = 20 }", "params = { share = inf }", "25:20 inf | the parameter `share` must be a finite number, not inf | a finite number is expected | `share`: the least share of one that is kept"),
         ("params = { k = 20 }", "params = { share = 2020-01-01 }", "25:20 2020-01-01 | the parameter `share` must be a finite number, not a datetime | a finite number is expected | `share`: the least share of one that is kept"),
         ("params = { k = 20 }", "params = { zzz = 1 }", "25:12 zzz | unknown parameter `zzz` | not a parameter of this type | parameters: `k`, `every`, `share`, `title`, `quiet`, `ignored`"),
-        (r#"{ stream = "lines", grouping = "shuffle" }"#, r#"{ stream = "lines" }"#, r#"10:21 "lines" | the input `lines` of `split` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, grouping = "shuffle" or grouping = "global""#),
+        (r#"{ stream = "lines", grouping = "shuffle" }"#, r#"{ stream = "lines" }"#, r#"10:21 "lines" | the input `lines` of `split` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, or grouping = "shuffle", "local-or-shuffle" or "global""#),
         (r#"{ stream = "words", key = ["text"] }"#, r#"{ stream = "words", key = ["text"] }, { stream = "counts" }"#, r#"16:59 "counts" | the input `counts` of `count` needs a key | no instance is chosen | another input has a key, so there is an instance per key; give this one a key too, or give the PE a `parallelism`
 16:59 "counts" | the type `counter` does not take `Count` | its events are `Count` | it takes `Word`
 16:59 "counts" | cycles are not available in this version | a cycle: count -> count | -"#),
-        (r#"{ stream = "tops", grouping = "global" }"#, r#"{ stream = "tops", grouping = "global" }, { stream = "counts" }"#, r#"30:63 "counts" | the input `counts` of `merge` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, grouping = "shuffle" or grouping = "global""#),
+        (r#"{ stream = "tops", grouping = "global" }"#, r#"{ stream = "tops", grouping = "global" }, { stream = "counts" }"#, r#"30:63 "counts" | the input `counts` of `merge` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, or grouping = "shuffle", "local-or-shuffle" or "global""#),
         (r#"[pe.log]
 type = "print"
 input = [{ stream = "errors" }]"#, r#"[pe.log]
