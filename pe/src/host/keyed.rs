@@ -19,6 +19,9 @@ use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
 /// one another, so the processor waits for many cache lines at once.
 const GROUP: usize = 32;
 
+/// The position of an instance that was not found.
+const NOWHERE: usize = usize::MAX;
+
 /// Makes the host that fits the keys and the trigger of a prototype.
 pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
     let is_number = plan.kinds.len() == 1 && plan.kinds[0].is_number();
@@ -143,51 +146,81 @@ where
     where
         P: On<E>,
     {
-        let mut found = [None; GROUP];
+        let mut found = [NOWHERE; GROUP];
         while at.get() < batch.len() {
             let group = batch.group(at.get(), GROUP);
             self.find(batch, &group, &mut found);
-            let Self { instances, desk, trigger, due, input, now, scratch } = self;
-            let key_fields = &desk.plan.keys[*input];
-            let keys = K::of(batch, key_fields);
-            let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
-            // Where an instance was removed since the look-up, another may be by now.
-            let mut has_removed = false;
-            for (place, position) in found.iter().enumerate().take(group.len()) {
-                let row = group.row(place);
-                let position = match position {
-                    Some(position) if !has_removed => *position,
-                    _ => {
-                        let hash = batch.hashes[row];
-                        key_fields.write(&batch.columns, row, scratch);
-                        let create = || {
-                            P::create(KeyRef::of_key(scratch, &desk.plan.kinds), &desk.plan.params)
-                        };
-                        find_or_create(instances, hash, keys[row], scratch, create)
-                    }
-                };
-                let instance = instances.at(position).expect("found or made above");
-                instance.pe.on(batch.columns.get(row), &mut ctx);
-                if M::BEATS {
-                    beat(instance, *now, *trigger, due, &mut ctx);
+            match group {
+                Group::Run(rows) => self.run_group(batch, rows, &mut found, at),
+                Group::Chosen(rows) => {
+                    let rows = rows.iter().map(|&row| row as usize);
+                    self.run_group(batch, rows, &mut found, at);
                 }
-                if ctx.is_closing {
-                    has_removed = true;
-                    close(instances, position, &desk.plan.kinds, scratch, &mut ctx);
-                }
-                at.set(at.get() + 1);
             }
+        }
+    }
+
+    /// Handles the rows of a group, whose instances were looked up.
+    #[inline(always)]
+    fn run_group<E: Event>(
+        &mut self,
+        batch: &Batch<E>,
+        rows: impl Iterator<Item = usize>,
+        found: &mut [usize; GROUP],
+        at: &Cell<usize>,
+    ) where
+        P: On<E>,
+    {
+        let Self { instances, desk, trigger, due, input, now, scratch } = self;
+        let key_fields = &desk.plan.keys[*input];
+        let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+        for (place, row) in rows.enumerate() {
+            let event = batch.columns.get(row);
+            let mut handle = |instance: &mut Instance<P, K, M>, ctx: &mut Ctx<'_, P::Out>| {
+                instance.pe.on(event, ctx);
+                if M::BEATS {
+                    beat(instance, *now, *trigger, due, ctx);
+                }
+            };
+            if let Some(instance) = instances.at(found[place % GROUP]) {
+                handle(instance, &mut ctx);
+            } else {
+                let (hash, key) = (batch.hashes[row], K::of(batch, key_fields)[row]);
+                key_fields.write(&batch.columns, row, scratch);
+                let create =
+                    || P::create(KeyRef::of_key(scratch, &desk.plan.kinds), &desk.plan.params);
+                found[place % GROUP] = find_or_create(instances, hash, key, scratch, create);
+                let instance = instances.at(found[place % GROUP]).expect("found or made above");
+                handle(instance, &mut ctx);
+            }
+            if ctx.is_closing {
+                close(instances, found[place % GROUP], &desk.plan.kinds, scratch, &mut ctx);
+                // Where it was, another may be by the next row.
+                *found = [NOWHERE; GROUP];
+            }
+            at.set(at.get() + 1);
         }
     }
 
     /// Looks up the instances of a group.
     #[inline(always)]
-    fn find<E: Event>(&mut self, batch: &Batch<E>, group: &Group<'_>, found: &mut [Option<usize>]) {
+    fn find<E: Event>(&mut self, batch: &Batch<E>, group: &Group<'_>, found: &mut [usize; GROUP]) {
         let keys = K::of(batch, &self.desk.plan.keys[self.input]);
-        self.instances.reserve(GROUP);
-        for (place, found) in found.iter_mut().enumerate().take(group.len()) {
-            let row = group.row(place);
-            *found = self.instances.find(batch.hashes[row], keys[row]);
+        let instances = &mut self.instances;
+        instances.reserve(GROUP);
+        let find = |hash, key| instances.find(hash, key).unwrap_or(NOWHERE);
+        match group {
+            Group::Run(rows) => {
+                let (hashes, keys) = (&batch.hashes[rows.clone()], &keys[rows.clone()]);
+                for ((found, &hash), &key) in found.iter_mut().zip(hashes).zip(keys) {
+                    *found = find(hash, key);
+                }
+            }
+            Group::Chosen(rows) => {
+                for (found, &row) in found.iter_mut().zip(*rows) {
+                    *found = find(batch.hashes[row as usize], keys[row as usize]);
+                }
+            }
         }
     }
 
