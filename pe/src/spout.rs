@@ -95,7 +95,8 @@ pub enum Next {
     More,
     /// Nothing until [`Waker::wake`].
     Idle,
-    /// Nothing until then, or [`Waker::wake`].
+    /// Nothing until then, or [`Waker::wake`]. A node is up to a millisecond late, unless the time is less
+    /// than a tenth of that away: then it is waited for by turning.
     Until(Time),
     /// Nothing, ever.
     Exhausted,

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use actix::prelude::*;
 use membership::{NodeId, Time};
@@ -21,6 +22,11 @@ use super::wire::Wire;
 
 /// Above what all credits let be under way to one container.
 const MAILBOX: usize = 1 << 16;
+
+/// A deadline that is no further away is waited for by turning: the timer of the arbiter is a
+/// millisecond wide, and a spout with a schedule of its own would come late by half of that. Wider, and
+/// a spout that reads a thousand times a second would keep a core busy.
+const NEAR: Duration = Duration::from_micros(100);
 
 /// An input for the container.
 pub(super) struct Deliver(pub(super) Input);
@@ -117,16 +123,17 @@ impl ContainerActor {
             self.take(Input::Woken);
         }
         self.take(Input::Drained);
-        if self.container.wants_turn() {
+        let deadline = self.container.deadline();
+        let is_near = || deadline.is_some_and(|at| at <= self.clock.now() + NEAR);
+        if self.container.wants_turn() || is_near() {
             self.arrange_turn(ctx);
         } else {
-            self.set_alarm(ctx);
+            self.set_alarm(deadline, ctx);
         }
     }
 
     /// Wakes the container at its deadline, if nothing comes before.
-    fn set_alarm(&mut self, ctx: &mut Context<Self>) {
-        let deadline = self.container.deadline();
+    fn set_alarm(&mut self, deadline: Option<Time>, ctx: &mut Context<Self>) {
         if let Some((at, handle)) = self.alarm {
             if Some(at) == deadline {
                 return;
