@@ -1,12 +1,18 @@
 //! Instances of one prototype in one container, by key.
 //!
-//! The map is given the hash that the batch brought, so an event is hashed once in its life. An entry is
-//! the key, the state and, where the prototype has a trigger, its pulse: eight bytes for a number,
-//! sixteen for any other key. Growing hashes again from the key, which costs less than eight bytes an
-//! instance for keeping the hash.
+//! They lie one behind the other in the order in which they were made, and an [`Index`] says where. The
+//! frequent keys of a skewed stream come early, so they lie close together and stay in the cache; a map
+//! would strew them over all of its memory. The index is given the hash that the batch brought, so an
+//! event is hashed once in its life. An instance is its key, its state and, where the prototype has a
+//! trigger, its pulse: eight bytes for a key of one number, sixteen for any other, and eight to sixteen
+//! for its share of the index.
 
-use hashbrown::HashTable;
+mod index;
+
 use routing::{Key, Packed};
+
+pub(crate) use self::index::Hint;
+use self::index::Index;
 
 /// One instance.
 #[derive(Debug)]
@@ -30,7 +36,9 @@ fn index(key: Packed) -> usize {
 /// All instances of a prototype in a container.
 #[derive(Debug)]
 pub(crate) struct Instances<P, K, M> {
-    table: HashTable<Instance<P, K, M>>,
+    index: Index,
+    /// Without gaps: where one is removed, the last takes its position.
+    all: Vec<Instance<P, K, M>>,
     /// The bytes of long keys; their instances say which. A removed one leaves its place free.
     long: Vec<Option<Box<[u8]>>>,
     free: Vec<u32>,
@@ -38,39 +46,57 @@ pub(crate) struct Instances<P, K, M> {
 
 impl<P, K, M> Default for Instances<P, K, M> {
     fn default() -> Self {
-        Self { table: HashTable::new(), long: Vec::new(), free: Vec::new() }
+        Self { index: Index::default(), all: Vec::new(), long: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<P, K: Key, M: Default> Instances<P, K, M> {
-    /// Makes room, so that positions stay valid while `more` keys are added.
+    /// Where the instance of a key most likely is; costs a load, and no branch.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.table.reserve(more, |instance| instance.key.hash());
+    pub(crate) fn hint(&self, hash: u64) -> Hint {
+        self.index.hint(hash)
+    }
+
+    /// The instance of a short key, if it is where a hint says.
+    #[inline(always)]
+    pub(crate) fn probable(&mut self, hint: Hint, key: K) -> Option<&mut Instance<P, K, M>> {
+        self.all.get_mut(hint.position()).filter(|instance| instance.key == key)
     }
 
     /// Where the instance of a short key is.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn find(&self, hash: u64, key: K) -> Option<usize> {
-        self.table.find_bucket_index(hash, |instance| instance.key == key)
+        self.index.find(hash, |position| self.all[position].key == key)
     }
 
-    /// The instance at a position that was found since the last growth; `None` if it was removed.
+    /// The instance at a position that was found since the last removal.
     #[inline(always)]
-    pub(crate) fn at(&mut self, position: usize) -> Option<&mut Instance<P, K, M>> {
-        self.table.get_bucket_mut(position)
+    pub(crate) fn at(&mut self, position: usize) -> &mut Instance<P, K, M> {
+        &mut self.all[position]
     }
 
     /// Adds an instance whose key is not there; gives its position.
     pub(crate) fn insert(&mut self, hash: u64, key: K, pe: P) -> usize {
-        let instance = Instance { key, pe, pulse: M::default() };
-        let rehash = |instance: &Instance<P, K, M>| instance.key.hash();
-        self.table.insert_unique(hash, instance, rehash).bucket_index()
+        let position = self.all.len();
+        self.all.push(Instance { key, pe, pulse: M::default() });
+        self.index.insert(hash, position, |at| self.all[at].key.hash());
+        position
+    }
+
+    /// Takes out what is filed under a key.
+    fn take(&mut self, key: K) -> Option<Instance<P, K, M>> {
+        let position = self.find(key.hash(), key)?;
+        self.index.remove(key.hash(), position, |at| self.all[at].key.hash());
+        let removed = self.all.swap_remove(position);
+        if let Some(moved) = self.all.get(position) {
+            self.index.moved(moved.key.hash(), self.all.len(), position);
+        }
+        Some(removed)
     }
 
     /// How many.
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.index.len()
     }
 
     /// The bytes of all long keys, by place.
@@ -78,9 +104,11 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
         &self.long
     }
 
-    /// The keys of all instances that a condition holds for.
+    /// The keys of all instances that a condition holds for, the newest first: removed in this order,
+    /// they leave no gap for others to move into.
     pub(crate) fn keys(&self, is_wanted: impl Fn(K) -> bool) -> Vec<K> {
-        self.table.iter().map(|instance| instance.key).filter(|&key| is_wanted(key)).collect()
+        let keys = self.all.iter().rev().map(|instance| instance.key);
+        keys.filter(|&key| is_wanted(key)).collect()
     }
 }
 
@@ -88,8 +116,8 @@ impl<P, M: Default> Instances<P, Packed, M> {
     /// Where the instance of a long key is.
     #[cold]
     pub(crate) fn find_long(&self, key: Packed, bytes: &[u8]) -> Option<usize> {
-        self.table.find_bucket_index(key.hash(), |instance| {
-            let known = instance.key;
+        self.index.find(key.hash(), |position| {
+            let known = self.all[position].key;
             known.is_long()
                 && known.same_hash(key)
                 && self.long[index(known)].as_deref() == Some(bytes)
@@ -126,16 +154,14 @@ pub(crate) trait Remove<P, K, M> {
 
 impl<P, M: Default> Remove<P, u64, M> for Instances<P, u64, M> {
     fn remove(&mut self, key: u64) -> Option<Instance<P, u64, M>> {
-        let entry = self.table.find_entry(key.hash(), |instance| instance.key == key).ok()?;
-        Some(entry.remove().0)
+        self.take(key)
     }
 }
 
 impl<P, M: Default> Remove<P, Packed, M> for Instances<P, Packed, M> {
     fn remove(&mut self, key: Packed) -> Option<Instance<P, Packed, M>> {
         // A kept long key is equal to itself alone: its place is its own.
-        let entry = self.table.find_entry(key.hash(), |instance| instance.key == key).ok()?;
-        let (instance, _) = entry.remove();
+        let instance = self.take(key)?;
         if key.is_long() {
             self.long[index(key)] = None;
             self.free.push(key.place() & !KEPT);
@@ -161,7 +187,7 @@ mod tests {
         // The same hash with other bytes is another key.
         assert_eq!(instances.find_long(Packed::new(&bytes[0], 0), &bytes[1]), None);
         let position = instances.find_long(Packed::new(&bytes[0], 5), &bytes[0]).unwrap();
-        let key = instances.at(position).unwrap().key;
+        let key = instances.at(position).key;
         assert_eq!(instances.remove(key).unwrap().pe, 0);
         assert!(instances.remove(key).is_none());
         assert_eq!(index(instances.keep_long(key, &bytes[0])), 0, "the place is used again");

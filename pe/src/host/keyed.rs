@@ -9,18 +9,15 @@ use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 
 use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Tally, contain, contain_each};
 use crate::instance_key::Unpack;
-use crate::instances::{Instance, Instances, Remove};
+use crate::instances::{Hint, Instance, Instances, Remove};
 use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
 use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
 
-/// Rows whose instances are looked up before the first of them is handled: the look-ups do not depend on
-/// one another, so the processor waits for many cache lines at once.
+/// Rows whose hints are asked for before the first of them is handled: the questions do not depend on one
+/// another, so the processor waits for many cache lines at once.
 const GROUP: usize = 32;
-
-/// The position of an instance that was not found.
-const NOWHERE: usize = usize::MAX;
 
 /// Makes the host that fits the keys and the trigger of a prototype.
 pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
@@ -146,81 +143,58 @@ where
     where
         P: On<E>,
     {
-        let mut found = [NOWHERE; GROUP];
         while at.get() < batch.len() {
-            let group = batch.group(at.get(), GROUP);
-            self.find(batch, &group, &mut found);
-            match group {
-                Group::Run(rows) => self.run_group(batch, rows, &mut found, at),
+            match batch.group(at.get(), GROUP) {
+                Group::Run(rows) => self.run_group(batch, rows, at),
                 Group::Chosen(rows) => {
-                    let rows = rows.iter().map(|&row| row as usize);
-                    self.run_group(batch, rows, &mut found, at);
+                    self.run_group(batch, rows.iter().map(|&row| row as usize), at);
                 }
             }
         }
     }
 
-    /// Handles the rows of a group, whose instances were looked up.
+    /// Handles the rows of a group.
     #[inline(always)]
     fn run_group<E: Event>(
         &mut self,
         batch: &Batch<E>,
-        rows: impl Iterator<Item = usize>,
-        found: &mut [usize; GROUP],
+        rows: impl Iterator<Item = usize> + Clone,
         at: &Cell<usize>,
     ) where
         P: On<E>,
     {
         let Self { instances, desk, trigger, due, input, now, scratch } = self;
         let key_fields = &desk.plan.keys[*input];
+        let (hashes, keys) = (&batch.hashes[..], K::of(batch, key_fields));
+        let mut hints = [Hint::default(); GROUP];
+        for (hint, row) in hints.iter_mut().zip(rows.clone()) {
+            *hint = instances.hint(hashes[row]);
+        }
         let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
-        for (place, row) in rows.enumerate() {
-            let event = batch.columns.get(row);
+        for (&hint, row) in hints.iter().zip(rows) {
+            let (key, event) = (keys[row], batch.columns.get(row));
             let mut handle = |instance: &mut Instance<P, K, M>, ctx: &mut Ctx<'_, P::Out>| {
                 instance.pe.on(event, ctx);
                 if M::BEATS {
                     beat(instance, *now, *trigger, due, ctx);
                 }
             };
-            if let Some(instance) = instances.at(found[place % GROUP]) {
+            if let Some(instance) = instances.probable(hint, key) {
                 handle(instance, &mut ctx);
+            } else if let Some(position) = instances.find(hashes[row], key) {
+                handle(instances.at(position), &mut ctx);
             } else {
-                let (hash, key) = (batch.hashes[row], K::of(batch, key_fields)[row]);
                 key_fields.write(&batch.columns, row, scratch);
                 let create =
                     || P::create(KeyRef::of_key(scratch, &desk.plan.kinds), &desk.plan.params);
-                found[place % GROUP] = find_or_create(instances, hash, key, scratch, create);
-                let instance = instances.at(found[place % GROUP]).expect("found or made above");
-                handle(instance, &mut ctx);
+                let position = find_or_create(instances, hashes[row], key, scratch, create);
+                handle(instances.at(position), &mut ctx);
             }
             if ctx.is_closing {
-                close(instances, found[place % GROUP], &desk.plan.kinds, scratch, &mut ctx);
-                // Where it was, another may be by the next row.
-                *found = [NOWHERE; GROUP];
+                key_fields.write(&batch.columns, row, scratch);
+                close(instances, (hashes[row], key), &desk.plan.kinds, scratch, &mut ctx);
             }
             at.set(at.get() + 1);
-        }
-    }
-
-    /// Looks up the instances of a group.
-    #[inline(always)]
-    fn find<E: Event>(&mut self, batch: &Batch<E>, group: &Group<'_>, found: &mut [usize; GROUP]) {
-        let keys = K::of(batch, &self.desk.plan.keys[self.input]);
-        let instances = &mut self.instances;
-        instances.reserve(GROUP);
-        let find = |hash, key| instances.find(hash, key).unwrap_or(NOWHERE);
-        match group {
-            Group::Run(rows) => {
-                let (hashes, keys) = (&batch.hashes[rows.clone()], &keys[rows.clone()]);
-                for ((found, &hash), &key) in found.iter_mut().zip(hashes).zip(keys) {
-                    *found = find(hash, key);
-                }
-            }
-            Group::Chosen(rows) => {
-                for (found, &row) in found.iter_mut().zip(*rows) {
-                    *found = find(batch.hashes[row as usize], keys[row as usize]);
-                }
-            }
         }
     }
 
@@ -232,7 +206,8 @@ where
         key_fields.write(&batch.columns, row, &mut self.scratch);
         let short = self.instances.find(batch.hashes[row], key);
         let position = short.or_else(|| self.instances.find_long(key, &self.scratch));
-        if let Some(key) = position.and_then(|at| self.instances.at(at)).map(|found| found.key) {
+        if let Some(position) = position {
+            let key = self.instances.at(position).key;
             self.drop_quietly(key);
         }
         self.desk.bury("on", cause);
@@ -267,7 +242,7 @@ where
         let Some(position) = self.instances.find(key.hash(), key) else { return false };
         key.unpack(self.instances.long(), &mut self.scratch);
         let Self { instances, desk, now, scratch, .. } = self;
-        let instance = instances.at(position).expect("just found");
+        let instance = instances.at(position);
         let kinds = &desk.plan.kinds;
         let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
         let mut ctx = ctx.keyed(KeyRef::of_key(scratch, kinds));
@@ -287,7 +262,7 @@ where
     }
 }
 
-/// A new key, a key that an earlier row of the group made, or a long key.
+/// A new key, or a long one.
 #[inline(never)]
 fn find_or_create<P, K: KeyColumn, M: Default>(
     instances: &mut Instances<P, K, M>,
@@ -299,8 +274,7 @@ fn find_or_create<P, K: KeyColumn, M: Default>(
 where
     Instances<P, K, M>: Long<P, K>,
 {
-    let known = instances.find(hash, key).or_else(|| instances.find_long(key, bytes));
-    known.unwrap_or_else(|| {
+    instances.find_long(key, bytes).unwrap_or_else(|| {
         // First the application's code, which may panic, then the map.
         let pe = create();
         let key = instances.keep(key, bytes);
@@ -328,19 +302,19 @@ fn beat<P: Pe, K: Copy, M: Pulse>(
 #[cold]
 fn close<P: Pe, K: KeyColumn, M: Pulse>(
     instances: &mut Instances<P, K, M>,
-    position: usize,
+    (hash, key): (u64, K),
     kinds: &[routing::FieldKind],
-    scratch: &mut Vec<u8>,
+    bytes: &[u8],
     ctx: &mut Ctx<'_, P::Out>,
 ) where
-    Instances<P, K, M>: Remove<P, K, M>,
+    Instances<P, K, M>: Remove<P, K, M> + Long<P, K>,
 {
     ctx.is_closing = false;
-    let key = instances.at(position).expect("it just handled an event").key;
-    key.unpack(instances.long(), scratch);
+    let position = instances.find(hash, key).or_else(|| instances.find_long(key, bytes));
     // In its place until the hook has returned: dropped by a panic, it might panic again and abort.
-    let instance = instances.at(position).expect("as above");
-    instance.pe.on_remove(Removal::Closed, &mut ctx.keyed(KeyRef::of_key(scratch, kinds)));
+    let instance = instances.at(position.expect("it just handled an event"));
+    let key = instance.key;
+    instance.pe.on_remove(Removal::Closed, &mut ctx.keyed(KeyRef::of_key(bytes, kinds)));
     instances.remove(key);
 }
 
@@ -365,8 +339,7 @@ where
             let instances = &mut self.instances;
             self.due.shrink(|&(at, key)| {
                 let position = instances.find(key.hash(), key);
-                let instance = position.and_then(|position| instances.at(position));
-                instance.is_some_and(|instance| instance.pulse.is_due(at))
+                position.is_some_and(|position| instances.at(position).pulse.is_due(at))
             });
         }
     }
@@ -404,9 +377,9 @@ where
         }
         let mut keys = Vec::new();
         while let Some((at, key)) = self.due.pop(now) {
-            let instance = self.instances.find(key.hash(), key);
-            let instance = instance.and_then(|position| self.instances.at(position));
-            if let Some(instance) = instance.filter(|instance| instance.pulse.is_due(at)) {
+            let Some(position) = self.instances.find(key.hash(), key) else { continue };
+            let instance = self.instances.at(position);
+            if instance.pulse.is_due(at) {
                 instance.pulse = M::default();
                 keys.push(key);
             }
