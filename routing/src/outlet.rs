@@ -125,7 +125,6 @@ pub trait AnyOutlet {
 /// The open batch of an event type and where it leads.
 pub struct Outlet<E: Event> {
     open: Box<Batch<E>>,
-    rows_max: usize,
     routes: Vec<Route<E>>,
     ready: Vec<Ready>,
     spare: Vec<Box<Batch<E>>>,
@@ -187,7 +186,6 @@ impl<E: Event> Default for Outlet<E> {
     fn default() -> Self {
         Self {
             open: Box::default(),
-            rows_max: ROWS_MAX,
             routes: Vec::new(),
             ready: Vec::new(),
             spare: Vec::new(),
@@ -213,7 +211,7 @@ impl<E: Event> Outlet<E> {
     #[inline(always)]
     pub fn push(&mut self, event: E::Ref<'_>) {
         self.open.columns.push(event);
-        if self.open.columns.rows() >= self.rows_max || self.open.columns.is_heavy() {
+        if self.open.columns.rows() >= ROWS_MAX || self.open.columns.is_heavy() {
             self.close();
         }
     }
@@ -259,7 +257,7 @@ impl<E: Event> Outlet<E> {
 
     fn send(&mut self, route: usize, batch: Box<Batch<E>>, is_forwarded: bool) {
         let mut exit = Exit { route, is_forwarded, ready: &mut self.ready, spare: &mut self.spare };
-        self.routes[route].send(batch, self.rows_max, &mut exit);
+        self.routes[route].send(batch, &mut exit);
     }
 }
 
@@ -272,7 +270,7 @@ struct Exit<'o, E: Event> {
 }
 
 impl<E: Event> Route<E> {
-    fn send(&mut self, mut batch: Box<Batch<E>>, rows_max: usize, exit: &mut Exit<'_, E>) {
+    fn send(&mut self, mut batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
         if !self.key.is_empty() {
             batch.hash(&self.key);
         }
@@ -299,7 +297,7 @@ impl<E: Event> Route<E> {
             let mut filled = waiting.unwrap_or_else(|| exit.spare.pop().unwrap_or_default());
             filled.extend_rows(&batch, &self.order[rows]);
             if exit.is_forwarded
-                || filled.columns.rows() * 2 > rows_max
+                || filled.columns.rows() * 2 > ROWS_MAX
                 || filled.columns.is_heavy()
             {
                 self.leave(lane, filled, exit);

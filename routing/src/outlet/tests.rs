@@ -296,7 +296,6 @@ fn what_is_passed_on_has_no_company() {
     push(&mut outlet, &some_words(1));
     outlet.routes[0].send(
         std::mem::take(&mut outlet.open),
-        ROWS_MAX,
         &mut Exit {
             route: 0,
             is_forwarded: false,
