@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use membership::Time;
-use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event};
+use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event, Group};
 
 use super::{AnyHost, Blueprint, Delivery, Desk, Here, Tally, contain, contain_each};
 use crate::pe::Receive;
@@ -53,25 +53,44 @@ impl<P: Pe> TasksHost<P> {
     {
         while at.get() < batch.len() {
             self.make(self.task);
-            let task = self.instances.get_mut(&self.task).expect("made above");
-            let trigger = self.desk.plan.trigger;
-            let mut ctx = self.desk.ctx(self.now);
-            let group = batch.group(at.get(), usize::MAX);
-            for place in 0..group.len() {
-                task.pe.on(batch.columns.get(group.row(place)), &mut ctx);
-                if let Some(trigger) = trigger {
-                    task.beat(self.now, trigger, &mut ctx);
+            let is_closing = match batch.group(at.get(), usize::MAX) {
+                Group::Run(rows) => self.run_rows(batch, rows, at),
+                Group::Chosen(rows) => {
+                    self.run_rows(batch, rows.iter().map(|&row| row as usize), at)
                 }
-                if ctx.is_closing {
-                    break;
-                }
-                at.set(at.get() + 1);
-            }
-            if ctx.is_closing {
+            };
+            if is_closing {
                 self.remove(self.task, Removal::Closed);
                 at.set(at.get() + 1);
             }
         }
+    }
+
+    /// Handles rows until the instance closes itself; `at` is then the row at which it did.
+    #[inline(always)]
+    fn run_rows<E: Event>(
+        &mut self,
+        batch: &Batch<E>,
+        rows: impl Iterator<Item = usize>,
+        at: &Cell<usize>,
+    ) -> bool
+    where
+        P: On<E>,
+    {
+        let task = self.instances.get_mut(&self.task).expect("made before");
+        let trigger = self.desk.plan.trigger;
+        let mut ctx = self.desk.ctx(self.now);
+        for row in rows {
+            task.pe.on(batch.columns.get(row), &mut ctx);
+            if let Some(trigger) = trigger {
+                task.beat(self.now, trigger, &mut ctx);
+            }
+            if ctx.is_closing {
+                return true;
+            }
+            at.set(at.get() + 1);
+        }
+        false
     }
 
     fn remove(&mut self, task: u32, reason: Removal) {
