@@ -10,12 +10,15 @@
 //! and the container then runs no more of what feeds the outlet. Budgets are per edge and lane, never
 //! shared between edges: were they shared, one edge could use up what another needs to drain.
 
+mod order;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use membership::NodeId;
 
+use self::order::Order;
 use crate::column::narrow;
 use crate::{Batch, Columns, Event, KeyFields};
 
@@ -145,9 +148,8 @@ struct Route<E: Event> {
     here: usize,
     next: usize,
     over: usize,
-    /// The rows of the batch being sealed, ordered by lane, and where each lane begins.
-    order: Vec<u32>,
-    starts: Vec<u32>,
+    /// The rows of the batch being sealed.
+    order: Order,
 }
 
 struct OpenLane<E: Event> {
@@ -288,14 +290,14 @@ impl<E: Event> Route<E> {
         }
         self.choose(&batch.hashes);
         for lane in 0..self.lanes.len() {
-            let rows = self.starts[lane] as usize..self.starts[lane + 1] as usize;
+            let rows = self.order.of(lane);
             if rows.is_empty() || lane == self.here {
                 continue;
             }
             // What is passed on goes alone: its company would pass as passed on, too.
             let waiting = if exit.is_forwarded { None } else { self.lanes[lane].open.take() };
             let mut filled = waiting.unwrap_or_else(|| exit.spare.pop().unwrap_or_default());
-            filled.extend_rows(&batch, &self.order[rows]);
+            filled.extend_rows(&batch, rows);
             if exit.is_forwarded
                 || filled.columns.rows() * 2 > ROWS_MAX
                 || filled.columns.is_heavy()
@@ -307,13 +309,13 @@ impl<E: Event> Route<E> {
         }
         match self.here {
             here if here < self.lanes.len() => {
-                let rows = self.starts[here] as usize..self.starts[here + 1] as usize;
+                let rows = self.order.of(here);
                 if rows.is_empty() {
                     batch.clear();
                     exit.spare.push(batch);
                     return;
                 }
-                batch.choose(&self.order[rows]);
+                batch.choose(rows);
                 self.leave(here, batch, exit);
             }
             _ => {
@@ -323,23 +325,19 @@ impl<E: Event> Route<E> {
         }
     }
 
-    /// Orders the rows by lane, without a branch on the lane: half of them would be guessed wrong.
+    /// Orders the rows by lane.
     fn choose(&mut self, hashes: &[u64]) {
         let lanes = self.lanes.len();
-        self.starts.clear();
-        self.starts.resize(lanes + 2, 0);
-        self.order.clear();
-        self.order.resize(hashes.len(), 0);
         match &self.spread {
             Spread::Slots(table) => {
                 let mask = table.len() - 1;
                 let lane_of = |hash: u64| usize::from(table[(hash >> 32) as usize & mask]);
-                sort(hashes, lane_of, &mut self.starts, &mut self.order);
+                self.order.sort(hashes, lanes, lane_of);
             }
             Spread::Hash | Spread::Only | Spread::Rotate => {
                 // The upper half of the hash, scaled to the number of lanes.
                 let lane_of = |hash: u64| (((hash >> 32) * lanes as u64) >> 32) as usize;
-                sort(hashes, lane_of, &mut self.starts, &mut self.order);
+                self.order.sort(hashes, lanes, lane_of);
             }
         }
     }
@@ -370,22 +368,6 @@ impl<E: Event> Route<E> {
     }
 }
 
-/// Counting sort: `starts[lane]..starts[lane + 1]` of `order` are then the rows of a lane, in order.
-#[inline(always)]
-fn sort(hashes: &[u64], lane_of: impl Fn(u64) -> usize, starts: &mut [u32], order: &mut [u32]) {
-    for &hash in hashes {
-        starts[lane_of(hash) + 2] += 1;
-    }
-    for lane in 2..starts.len() {
-        starts[lane] += starts[lane - 1];
-    }
-    for (row, &hash) in hashes.iter().enumerate() {
-        let end = &mut starts[lane_of(hash) + 1];
-        order[*end as usize] = narrow(row);
-        *end += 1;
-    }
-}
-
 impl<E: Event> AnyOutlet for Outlet<E> {
     fn connect(&mut self, key: KeyFields) {
         self.routes.push(Route {
@@ -396,8 +378,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
             here: usize::MAX,
             next: 0,
             over: 0,
-            order: Vec::new(),
-            starts: Vec::new(),
+            order: Order::default(),
         });
     }
 
