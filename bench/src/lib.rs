@@ -10,11 +10,16 @@
 //! assert!(keys.iter().all(|&key| key < 1000));
 //! ```
 
+pub mod data;
+mod digest;
 mod outcome;
 mod spec;
+mod work;
 
+pub use digest::digest;
 pub use outcome::{Latency, Outcome};
 pub use spec::{Model, Spec, Workload};
+pub use work::{CHAIN, FAN_OUT, FAN_OUT_KEYS, TOP_WORDS, spread, step};
 
 /// Numbers below a bound, skewed as words are: the square of an even number between 0 and 1, twice over,
 /// so that a few keys are very frequent. The same seed gives the same numbers for ever.

@@ -1,0 +1,73 @@
+//! Keys that are numbers.
+
+use std::sync::Arc;
+
+use rand::RngExt;
+
+use super::chunks::{Chunk, drawn};
+use super::zipf::Zipf;
+use crate::{Spec, Workload};
+
+/// The different keys of a keyed workload: 1 to this; of those skewed by Zipf's law 1 is the most
+/// frequent.
+pub const KEYS: u32 = 1_000_000;
+
+/// The key of half of the events of [`HotKey`](Workload::HotKey); the others are 1 to [`KEYS`].
+pub const HOT_KEY: u64 = 0;
+
+/// The keys, or numbers, of a workload, in the order in which they are read.
+///
+/// [`KeyedCount`](Workload::KeyedCount), [`OpenLoop`](Workload::OpenLoop) and
+/// [`StalledSink`](Workload::StalledSink): 1 to [`KEYS`], skewed by Zipf's law with exponent 1.
+/// [`HotKey`](Workload::HotKey): [`HOT_KEY`] or, as often, any of 1 to [`KEYS`].
+/// [`Counters`](Workload::Counters): 0 to the number of events, each once. All others: any number.
+pub fn keys(spec: &Spec) -> Arc<Vec<u64>> {
+    let events = usize::try_from(scheduled(spec)).expect("as many events as fit into memory");
+    let draw = |draw: &(dyn Fn(Chunk, &mut Vec<u64>) + Sync)| {
+        Arc::new(drawn(events, spec.seed, spec.threads, draw))
+    };
+    match spec.workload {
+        Workload::KeyedCount | Workload::OpenLoop | Workload::StalledSink => {
+            let zipf = Zipf::new(KEYS);
+            draw(&|mut chunk, keys| {
+                keys.extend((0..chunk.len).map(|_| zipf.sample(&mut chunk.rng) as u64 + 1));
+            })
+        }
+        Workload::HotKey => draw(&|mut chunk, keys| {
+            keys.extend((0..chunk.len).map(|_| {
+                let key = chunk.rng.random_range(1..=u64::from(KEYS));
+                if chunk.rng.random::<bool>() { HOT_KEY } else { key }
+            }));
+        }),
+        Workload::Counters => draw(&|chunk, keys| {
+            keys.extend(chunk.start..chunk.start + chunk.len as u64);
+        }),
+        Workload::Chain
+        | Workload::FanOut
+        | Workload::WordCount
+        | Workload::TopWords
+        | Workload::ClickThrough => draw(&|mut chunk, numbers| {
+            numbers.extend((0..chunk.len).map(|_| chunk.rng.random::<u64>()));
+        }),
+    }
+}
+
+/// How many events a run reads: those that its rate and duration come to where it has a rate, else
+/// those that it says.
+pub fn scheduled(spec: &Spec) -> u64 {
+    match spec.workload {
+        Workload::OpenLoop => {
+            let events = u128::from(spec.rate) * spec.duration.as_micros() / 1_000_000;
+            u64::try_from(events).expect("as many events as can be counted")
+        }
+        Workload::KeyedCount
+        | Workload::HotKey
+        | Workload::WordCount
+        | Workload::TopWords
+        | Workload::ClickThrough
+        | Workload::Chain
+        | Workload::FanOut
+        | Workload::Counters
+        | Workload::StalledSink => spec.events,
+    }
+}
