@@ -12,13 +12,17 @@
 
 pub mod data;
 mod digest;
+pub mod measure;
 mod outcome;
 mod spec;
+mod unsupported;
 mod work;
 
 pub use digest::digest;
+pub use measure::{Latencies, Meter};
 pub use outcome::{Latency, Outcome};
 pub use spec::{Model, Spec, Workload};
+pub use unsupported::{Unsupported, models};
 pub use work::{CHAIN, FAN_OUT, FAN_OUT_KEYS, TOP_WORDS, spread, step};
 
 /// Numbers below a bound, skewed as words are: the square of an even number between 0 and 1, twice over,
