@@ -10,11 +10,13 @@
 //! assert!(keys.iter().all(|&key| key < 1000));
 //! ```
 
+pub mod by_hand;
 pub mod data;
 mod digest;
 pub mod measure;
 mod outcome;
 mod spec;
+mod table;
 mod unsupported;
 mod work;
 

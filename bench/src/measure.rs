@@ -57,6 +57,11 @@ pub fn resident() -> u64 {
     status("VmRSS:")
 }
 
+/// Bytes for each key at rest: what has become resident since, over the number of keys.
+pub fn per_key(before: u64, keys: usize) -> Option<f64> {
+    (keys > 0).then(|| resident().saturating_sub(before) as f64 / keys as f64)
+}
+
 /// The processor time of this process, user and system, of all threads that are or were.
 fn processor() -> Duration {
     read(ClockId::ProcessCPUTime)

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use ads::{Ad, CAMPAIGNS, ad_digest, ads};
-pub use numbers::{HOT_KEY, KEYS, keys, scheduled};
+pub use numbers::{HOT_KEY, KEYS, due, keys, scheduled};
 pub use oracle::expected;
 pub use text::{VOCABULARY, WORDS_PER_LINE, part, text};
 

@@ -1,6 +1,7 @@
 //! Keys that are numbers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::RngExt;
 
@@ -70,4 +71,15 @@ pub fn scheduled(spec: &Spec) -> u64 {
         | Workload::Counters
         | Workload::StalledSink => spec.events,
     }
+}
+
+/// When an event of a schedule is due, after the first.
+///
+/// # Panics
+///
+/// At a rate of 0.
+#[inline]
+pub fn due(number: u64, rate: u64) -> Duration {
+    let nanos = u128::from(number) * 1_000_000_000 / u128::from(rate);
+    Duration::from_nanos(u64::try_from(nanos).expect("centuries of nanoseconds"))
 }
