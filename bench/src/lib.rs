@@ -10,8 +10,10 @@
 //! assert!(keys.iter().all(|&key| key < 1000));
 //! ```
 
+pub mod actors;
 pub mod by_hand;
 pub mod data;
+pub mod dataflow;
 mod digest;
 pub mod measure;
 mod outcome;

@@ -1,27 +1,35 @@
 //! All models, at small sizes, against the oracle.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
 use bench::data::{Data, expected};
-use bench::{Model, Outcome, Spec, Unsupported, Workload, by_hand, models};
+use bench::{Model, Outcome, Spec, Unsupported, Workload, actors, by_hand, dataflow, models};
 use clap::ValueEnum;
 
 /// A run of a model that is not the engine.
 fn run(spec: &Spec) -> Result<Outcome, Unsupported> {
     match spec.model {
         Model::Baseline => by_hand::run(spec),
-        Model::Timely | Model::Actor | Model::Keyed | Model::OneStep => Err(spec.into()),
+        Model::Timely => dataflow::run(spec),
+        Model::Actor => actors::run(spec),
+        Model::Keyed | Model::OneStep => Err(spec.into()),
     }
 }
 
 fn spec(workload: Workload, model: Model, threads: usize, seed: u64) -> Spec {
     let events = match workload {
-        Workload::FanOut => 700,
-        _ => 50_000,
+        Workload::FanOut => 300,
+        Workload::KeyedCount
+        | Workload::HotKey
+        | Workload::WordCount
+        | Workload::TopWords
+        | Workload::ClickThrough
+        | Workload::Chain
+        | Workload::Counters
+        | Workload::OpenLoop
+        | Workload::StalledSink => 20_000,
     };
-    let (bytes, processes, rate) = (300_000, 1, 20_000);
+    let (bytes, processes, rate) = (100_000, 1, 20_000);
     let duration = Duration::from_millis(100);
     Spec { workload, model, events, bytes, threads, processes, rate, duration, seed }
 }
@@ -63,4 +71,14 @@ fn events(data: &Data) -> u64 {
 #[test]
 fn by_hand_comes_to_what_is_expected() {
     check(Model::Baseline);
+}
+
+#[test]
+fn timely_comes_to_what_is_expected() {
+    check(Model::Timely);
+}
+
+#[test]
+fn actors_come_to_what_is_expected() {
+    check(Model::Actor);
 }
