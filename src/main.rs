@@ -4,6 +4,7 @@
 //! demo runs.
 
 mod demo;
+mod node_process;
 #[path = "../examples/top_words/pes.rs"]
 mod pes;
 

@@ -21,6 +21,8 @@ use board::Board;
 use cluster::{Cluster, Setting};
 use verdict::Verdict;
 
+use crate::node_process::new_folder;
+
 const EXAMPLES: &str = "Examples:
   starling demo
   starling demo --nodes 5 --seconds 30
@@ -62,7 +64,7 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let folder = new_folder().map_err(|error| {
+        let folder = new_folder("demo").map_err(|error| {
             Failure::new(Exit::Failure, format!("cannot make a temporary folder: {error}"))
         })?;
         let result = self.run_in(&folder);
@@ -164,19 +166,6 @@ fn tell_how_to_reach(cluster: &Cluster) {
     }
     let pids: Vec<String> = cluster.nodes().iter().map(|node| node.pid().to_string()).collect();
     output::message(format_args!("stop them with\n  kill {}\n", pids.join(" ")));
-}
-
-/// A new folder in the system's place for temporary files.
-fn new_folder() -> io::Result<PathBuf> {
-    let process = std::process::id();
-    for attempt in 0..100 {
-        let folder = std::env::temp_dir().join(format!("starling-demo-{process}-{attempt}"));
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| folder),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use starling::cli::{Exit, Failure, Status, TopologyStatus};
 
-use super::cluster::{Cluster, now, pause};
+use super::cluster::Cluster;
 use super::plain::Place;
+use crate::node_process::{now, pause};
 
 /// The topology of the demo.
 const TOPOLOGY: &str = "top-words";
