@@ -10,13 +10,18 @@
 //! assert!(keys.iter().all(|&key| key < 1000));
 //! ```
 
+// What `#[derive(Event)]` names.
+extern crate pe as starling;
+
 pub mod actors;
 pub mod by_hand;
 pub mod data;
 pub mod dataflow;
 mod digest;
+pub mod engine;
 pub mod measure;
 mod outcome;
+mod process;
 mod spec;
 mod table;
 mod unsupported;
@@ -25,9 +30,13 @@ mod work;
 pub use digest::digest;
 pub use measure::{Latencies, Meter};
 pub use outcome::{Latency, Outcome};
+pub use process::Process;
 pub use spec::{Model, Spec, Workload};
 pub use unsupported::{Unsupported, models};
 pub use work::{CHAIN, FAN_OUT, FAN_OUT_KEYS, TOP_WORDS, spread, step};
+
+/// The compiler that built this.
+pub const RUSTC: &str = env!("BENCH_RUSTC");
 
 /// Numbers below a bound, skewed as words are: the square of an even number between 0 and 1, twice over,
 /// so that a few keys are very frequent. The same seed gives the same numbers for ever.

@@ -63,7 +63,7 @@ pub fn per_key(before: u64, keys: usize) -> Option<f64> {
 }
 
 /// The processor time of this process, user and system, of all threads that are or were.
-fn processor() -> Duration {
+pub fn processor() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
@@ -106,6 +106,19 @@ impl Latencies {
         self.0.add(&others.0).expect("the same bounds");
     }
 
+    /// How many were how late, in nanoseconds: for another process, which cannot be handed the rest.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let recorded = self.0.iter_recorded();
+        recorded.map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value())).collect()
+    }
+
+    /// Counts those of another process as well.
+    pub fn add_buckets(&mut self, buckets: &[(u64, u64)]) {
+        for &(nanos, count) in buckets {
+            self.0.saturating_record_n(nanos, count);
+        }
+    }
+
     /// The quantiles; all 0 without events.
     pub fn finish(&self) -> Latency {
         let micros = |nanos: u64| Duration::from_nanos(nanos).as_secs_f64() * 1e6;
@@ -137,6 +150,9 @@ mod tests {
         for (found, right) in [(p50, 500.0), (p99, 990.0), (p999, 999.0), (max, 1000.0)] {
             assert!((found - right).abs() <= right / 500.0, "{found}, not {right}");
         }
+        let mut copied = Latencies::new();
+        copied.add_buckets(&latencies.buckets());
+        assert_eq!(copied.finish(), latencies.finish());
         assert_eq!(Latencies::new().finish(), Latency { p50: 0.0, p99: 0.0, p999: 0.0, max: 0.0 });
     }
 }

@@ -1,0 +1,146 @@
+//! What a process gathers from all its containers while it runs.
+//!
+//! Instances are made by the engine, on threads of its choosing, and an application has no way to hand
+//! them anything but parameters of a topology. So what they share is the process's: the data before the
+//! first event, and afterwards counts and sums. Nothing of it is touched per event.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use membership::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::Latencies;
+use crate::data::Data;
+use crate::measure::{monotonic, processor, resident};
+
+static DATA: OnceLock<Data> = OnceLock::new();
+static BEGINNING: OnceLock<(Moment, Used)> = OnceLock::new();
+static ENDING: OnceLock<Moment> = OnceLock::new();
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
+static ANSWER: AtomicU64 = AtomicU64::new(0);
+static LATENESS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// What a node process knows at its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// What its instances add to the answer.
+    pub answer: u64,
+    /// Events that its spouts read.
+    pub events: u64,
+    /// Bytes that its spouts read.
+    pub bytes: u64,
+    /// When its spouts began, if it had any.
+    pub beginning: Option<Moment>,
+    /// A moment by two clocks, so that a time of the node can be told in that of the machine.
+    pub clocks: Option<Moment>,
+    /// What the process had used before its first event: for making the data, above all.
+    pub before: Used,
+    /// How late events were: the buckets of a histogram.
+    pub lateness: Vec<(u64, u64)>,
+}
+
+/// A moment, as the machine and as the node call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// By the clock that all processes of the machine share.
+    pub machine: Duration,
+    /// Since the start of the node.
+    pub node: Duration,
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Processor time.
+    pub cpu: Duration,
+    /// Bytes that are resident.
+    pub resident: u64,
+}
+
+impl Moment {
+    fn new(now: Time) -> Self {
+        Self { machine: monotonic(), node: now.0 }
+    }
+
+    /// What the machine calls another time of the node.
+    pub fn machine_at(self, node: Duration) -> Duration {
+        (self.machine + node).saturating_sub(self.node)
+    }
+}
+
+impl Used {
+    /// By this process, until now. From now on its peak is counted anew, so that it is not that of what
+    /// was before.
+    pub(super) fn new() -> Self {
+        // See proc_pid_clear_refs(5). Where it is not allowed, the peak includes what was before.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        Self { cpu: processor(), resident: resident() }
+    }
+}
+
+/// Puts the data where spouts find it; once, before any is opened.
+pub(super) fn provide(data: Data) {
+    DATA.set(data).expect("a process runs once");
+}
+
+/// The data of this process.
+pub(super) fn data() -> &'static Data {
+    DATA.get().expect("a node process makes its data before it runs")
+}
+
+/// Says that a spout is about to emit; the first of the process is the beginning.
+pub(super) fn begin(now: Time) {
+    BEGINNING.get_or_init(|| {
+        let used = Used::new();
+        // The clock last: it is what the rest is measured from.
+        (Moment::new(now), used)
+    });
+}
+
+/// Counts what a spout has read.
+pub(super) fn read(events: usize, bytes: usize) {
+    EVENTS.fetch_add(events as u64, Ordering::Relaxed);
+    BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// Adds to the answer, at the end of an instance.
+pub(super) fn answer(part: u64, now: Time) {
+    ENDING.get_or_init(|| Moment::new(now));
+    ANSWER.fetch_add(part, Ordering::Relaxed);
+}
+
+/// Adds to how late events were, at the end of an instance.
+pub(super) fn late(latencies: &Latencies) {
+    LATENESS.lock().unwrap_or_else(PoisonError::into_inner).extend(latencies.buckets());
+}
+
+/// What has been gathered by a process that had used so much before it ran.
+pub(super) fn part(before: Used) -> Part {
+    let beginning = BEGINNING.get().copied();
+    Part {
+        answer: ANSWER.load(Ordering::Relaxed),
+        events: EVENTS.load(Ordering::Relaxed),
+        bytes: BYTES.load(Ordering::Relaxed),
+        beginning: beginning.map(|(at, _)| at),
+        clocks: beginning.map(|(at, _)| at).or_else(|| ENDING.get().copied()),
+        before: beginning.map_or(before, |(_, used)| used),
+        lateness: LATENESS.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_the_node_is_told_in_that_of_the_machine() {
+        let nanos = Duration::from_nanos;
+        let first = Moment { machine: nanos(1_000_000), node: nanos(300) };
+        assert_eq!(first.machine_at(nanos(500)), nanos(1_000_200));
+        assert_eq!(first.machine_at(nanos(100)), nanos(999_800));
+    }
+}

@@ -1,0 +1,125 @@
+//! The parts of all nodes of a run, put together.
+
+use std::time::Duration;
+
+use super::ledger::Part;
+use crate::{Latencies, Outcome, Spec, Workload};
+
+/// What is known of a node when it has ended: what it said itself, and what was seen from outside when
+/// its work was done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeEnd {
+    /// What it left.
+    pub part: Part,
+    /// When it last applied an event, since its start; `None` if it applied none.
+    pub last_applied: Option<Duration>,
+    /// Its processor time.
+    pub cpu: Duration,
+    /// Bytes that were resident.
+    pub resident: u64,
+    /// The most that were.
+    pub peak: u64,
+}
+
+/// What a run came to: from the first event read by any node to the last applied by any.
+///
+/// The processor time includes what nodes take to find out that the end has come, a few milliseconds.
+pub fn total(spec: &Spec, ends: &[NodeEnd]) -> Outcome {
+    let parts = || ends.iter().map(|end| &end.part);
+    let began = parts().filter_map(|part| part.beginning).map(|at| at.machine).min();
+    let ended = ends.iter().filter_map(NodeEnd::ended).max();
+    let cpu: Duration = ends.iter().map(|end| end.cpu.saturating_sub(end.part.before.cpu)).sum();
+    let (start, resident) = (
+        parts().map(|part| part.before.resident).sum::<u64>(),
+        ends.iter().map(|end| end.resident).sum::<u64>(),
+    );
+    let events = parts().map(|part| part.events).sum();
+    let per_key = |keys: u64| resident.saturating_sub(start) as f64 / keys as f64;
+    Outcome {
+        seconds: ended.unwrap_or_default().saturating_sub(began.unwrap_or_default()).as_secs_f64(),
+        events,
+        bytes: parts().map(|part| part.bytes).sum(),
+        answer: parts().fold(0, |sum, part| sum.wrapping_add(part.answer)),
+        cpu_seconds: cpu.as_secs_f64(),
+        peak_rss_bytes: ends.iter().map(|end| end.peak).sum(),
+        start_rss_bytes: start,
+        bytes_per_key: (spec.workload == Workload::Counters && events > 0).then(|| per_key(events)),
+        latency: (spec.workload == Workload::OpenLoop).then(|| {
+            let mut all = Latencies::new();
+            parts().for_each(|part| all.add_buckets(&part.lateness));
+            all.finish()
+        }),
+    }
+}
+
+impl NodeEnd {
+    /// When it last applied an event, by the clock of the machine.
+    fn ended(&self) -> Option<Duration> {
+        Some(self.part.clocks?.machine_at(self.last_applied?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ledger::{Moment, Used};
+    use super::*;
+    use crate::Model;
+
+    fn spec(workload: Workload) -> Spec {
+        let duration = Duration::from_secs(1);
+        Spec {
+            workload,
+            model: Model::Keyed,
+            events: 30,
+            bytes: 0,
+            threads: 2,
+            processes: 2,
+            rate: 1,
+            duration,
+            seed: 1,
+        }
+    }
+
+    fn end(machine: u64, node: u64, last_applied: u64, has_spout: bool) -> NodeEnd {
+        let at = Moment { machine: Duration::from_secs(machine), node: Duration::from_secs(node) };
+        let part = Part {
+            answer: u64::MAX,
+            events: 15,
+            bytes: 120,
+            beginning: has_spout.then_some(at),
+            clocks: Some(at),
+            before: Used { cpu: Duration::from_secs(3), resident: 1_000 },
+            lateness: vec![(machine * 1_000, 1)],
+        };
+        NodeEnd {
+            part,
+            last_applied: Some(Duration::from_secs(last_applied)),
+            cpu: Duration::from_secs(7),
+            resident: 1_600,
+            peak: 2_000,
+        }
+    }
+
+    #[test]
+    fn a_run_is_from_the_first_beginning_to_the_last_event() {
+        // By the clock of the machine: 100 to 108, and 103 to 111.
+        let ends = [end(100, 2, 10, true), end(103, 1, 9, true)];
+        let total = total(&spec(Workload::Counters), &ends);
+        assert_eq!(total.seconds, 11.0);
+        assert_eq!((total.events, total.bytes), (30, 240));
+        assert_eq!(total.answer, u64::MAX - 1);
+        assert_eq!(total.cpu_seconds, 8.0);
+        assert_eq!((total.start_rss_bytes, total.peak_rss_bytes), (2_000, 4_000));
+        assert_eq!(total.bytes_per_key, Some(40.0));
+        assert_eq!(total.latency, None);
+    }
+
+    #[test]
+    fn a_node_without_a_spout_does_not_begin() {
+        let ends = [end(100, 2, 3, true), end(50, 2, 62, false)];
+        let total = total(&spec(Workload::OpenLoop), &ends);
+        assert_eq!(total.seconds, 10.0);
+        assert!(total.latency.unwrap().max >= 100.0, "{total:?}");
+        assert_eq!(total.bytes_per_key, None);
+    }
+}
