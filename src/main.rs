@@ -3,6 +3,8 @@
 //! It is an application like any other; the PEs it has are those of the example "top words", which the
 //! demo runs.
 
+#[cfg(feature = "compare")]
+mod compare;
 mod demo;
 mod node_process;
 #[path = "../examples/top_words/pes.rs"]
@@ -25,6 +27,21 @@ struct Line {
 enum Command {
     /// Counts the words of a bundled text on several nodes and checks the result
     Demo(demo::DemoArgs),
+    /// Runs a workload under several models in turns, and compares speed, memory and results
+    #[cfg(feature = "compare")]
+    Compare(compare::CompareArgs),
+    /// Does one run of a comparison
+    #[cfg(feature = "compare")]
+    #[command(hide = true)]
+    CompareRun(compare::RunArgs),
+    /// Runs a node for a comparison
+    #[cfg(feature = "compare")]
+    #[command(hide = true)]
+    CompareNode(compare::NodeArgs),
+    /// Receives what a run of a comparison sends
+    #[cfg(feature = "compare")]
+    #[command(hide = true)]
+    CompareReceive(compare::ReceiveArgs),
     #[command(flatten)]
     Shared(cli::Command),
 }
@@ -33,6 +50,14 @@ fn main() -> ExitCode {
     let line = Line::parse();
     cli::conclude(|| match line.command {
         Command::Demo(args) => args.run(),
+        #[cfg(feature = "compare")]
+        Command::Compare(args) => args.run(),
+        #[cfg(feature = "compare")]
+        Command::CompareRun(args) => args.run(),
+        #[cfg(feature = "compare")]
+        Command::CompareNode(args) => args.run(),
+        #[cfg(feature = "compare")]
+        Command::CompareReceive(args) => args.run(),
         Command::Shared(command) => command.run(app()),
     })
 }

@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("pe", &["membership", "routing", "pe-derive"]),
     ("node", &["membership", "routing", "pe"]),
     ("sim", &["membership", "routing", "pe", "node"]),
-    ("bench", &["membership", "routing", "pe", "node", "sim", "starling"]),
+    ("bench", &["membership", "routing", "pe", "node", "sim"]),
     (".", &["membership", "routing", "pe", "node", "sim", "bench"]),
 ];
 

@@ -1,0 +1,139 @@
+//! The figures of a run: what they are called, how they follow from its outcome, how they are shown.
+
+use bench::Outcome;
+use serde_json::{Value, json};
+use starling::cli::grouped;
+
+/// A figure that a run has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    /// Its name in JSON.
+    pub(super) name: &'static str,
+    /// Its title in the table; those without one are in JSON only.
+    pub(super) title: &'static str,
+    /// What it is of a run, if the run has it.
+    pub(super) of: fn(&Outcome) -> Option<f64>,
+    form: Form,
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// A count, in groups of three digits.
+    Count,
+    /// A number of bytes; in the table they are millions.
+    Bytes,
+    /// With so many digits behind the point.
+    Decimal(usize),
+}
+
+/// All of them, in the order of the table.
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "events_per_second",
+        title: "EVENTS/S",
+        of: |outcome| Some(outcome.events as f64 / outcome.seconds),
+        form: Form::Count,
+    },
+    Figure {
+        name: "bytes_per_second",
+        title: "MB/S",
+        of: |outcome| bytes(outcome).map(|bytes| bytes / outcome.seconds),
+        form: Form::Bytes,
+    },
+    Figure {
+        name: "seconds",
+        title: "SECONDS",
+        of: |outcome| Some(outcome.seconds),
+        form: Form::Decimal(2),
+    },
+    Figure {
+        name: "cpu_seconds",
+        title: "CPU S",
+        of: |outcome| Some(outcome.cpu_seconds),
+        form: Form::Decimal(2),
+    },
+    Figure {
+        name: "cpu_seconds_per_gb",
+        title: "CPU S/GB",
+        of: |outcome| bytes(outcome).map(|bytes| outcome.cpu_seconds / bytes * 1e9),
+        form: Form::Decimal(2),
+    },
+    Figure {
+        name: "start_rss_bytes",
+        title: "START MB",
+        of: |outcome| Some(outcome.start_rss_bytes as f64),
+        form: Form::Bytes,
+    },
+    Figure {
+        name: "peak_rss_bytes",
+        title: "PEAK MB",
+        of: |outcome| Some(outcome.peak_rss_bytes as f64),
+        form: Form::Bytes,
+    },
+    Figure {
+        name: "bytes_per_key",
+        title: "B/KEY",
+        of: |outcome| outcome.bytes_per_key,
+        form: Form::Decimal(1),
+    },
+    Figure {
+        name: "latency_p50_us",
+        title: "P50 US",
+        of: |outcome| outcome.latency.map(|latency| latency.p50),
+        form: Form::Count,
+    },
+    Figure {
+        name: "latency_p99_us",
+        title: "P99 US",
+        of: |outcome| outcome.latency.map(|latency| latency.p99),
+        form: Form::Count,
+    },
+    Figure {
+        name: "latency_p999_us",
+        title: "P99.9 US",
+        of: |outcome| outcome.latency.map(|latency| latency.p999),
+        form: Form::Count,
+    },
+    Figure {
+        name: "latency_max_us",
+        title: "MAX US",
+        of: |outcome| outcome.latency.map(|latency| latency.max),
+        form: Form::Count,
+    },
+];
+
+/// The first figure, which is shown with its range.
+pub(super) const RATE: &str = "events_per_second";
+
+fn bytes(outcome: &Outcome) -> Option<f64> {
+    (outcome.bytes > 0).then_some(outcome.bytes as f64)
+}
+
+impl Figure {
+    /// A value of this figure, for people.
+    pub(super) fn show(self, value: f64) -> String {
+        match self.form {
+            Form::Count => grouped(whole(value)),
+            Form::Bytes => format!("{:.1}", value / 1e6),
+            Form::Decimal(digits) => format!("{value:.digits$}"),
+        }
+    }
+
+    /// A value of this figure, for programs.
+    pub(super) fn to_json(self, value: f64) -> Value {
+        match self.form {
+            Form::Count | Form::Bytes => json!(whole(value)),
+            Form::Decimal(_) => json!(value),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "no figure is negative"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
