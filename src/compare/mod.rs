@@ -54,7 +54,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "MODEL")]
     reference: Option<Model>,
     /// How many events are read, where that is not said by bytes or by a rate
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=EVENTS_MAX))]
     events: Option<u64>,
     /// How many bytes are read, where the workload reads text
     #[arg(long, value_name = "N", default_value_t = BYTES)]
@@ -85,6 +85,8 @@ pub(crate) struct CompareArgs {
     json: bool,
 }
 
+/// The most events of a run: they are all in memory.
+const EVENTS_MAX: u64 = 1 << 32;
 /// How much text there is if nobody says otherwise.
 const BYTES: u64 = 500_000_000;
 
@@ -141,6 +143,9 @@ impl CompareArgs {
         }
         let is_stalled = self.workload == Workload::StalledSink;
         let seconds = self.seconds.unwrap_or(if is_stalled { 60 } else { 10 });
+        if self.workload == Workload::OpenLoop && self.rate.saturating_mul(seconds) > EVENTS_MAX {
+            return Err(usage(format!("a schedule has at most {EVENTS_MAX} events")));
+        }
         Ok(Spec {
             workload: self.workload,
             model,

@@ -146,8 +146,8 @@ impl Report {
         lines.push(String::new());
         if let Some(ratio) = self.ratio(&self.series[0]) {
             lines.push(format!(
-                "ratio: speed to that of {} in the same turn, median; between its LOW and HIGH by \
-                 order statistics with {:.1} %",
+                "RATIO: median of the speed relative to {} in the same turn; LOW to HIGH: where that \
+                 median is with {:.1} %, by order statistics",
                 name(&self.reference),
                 ratio.interval.coverage
             ));

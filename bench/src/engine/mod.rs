@@ -7,7 +7,7 @@
 //! them and adds up what they say is not here.
 //!
 //! Spouts emit from memory, so that the engine is measured and not a generator. What instances have to
-//! say at their end is gathered in one place of the process, the [`ledger`].
+//! say at their end is gathered in one place of the process, and left there as a [`Part`].
 
 mod ads;
 mod chain;
