@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::Time;
 use pe::{
     Ctx, Event, Next, On, Opening, Param, Params, PartitionName, Pe, Position, Removal, Spout,
     SpoutError,
@@ -44,8 +43,8 @@ pub(super) struct Schedule {
     at: usize,
     /// Events a second.
     rate: u64,
-    /// When its first event was due, by the clocks of machine and node.
-    began: Option<(Duration, Time)>,
+    /// When its first event was due, by the clock of the machine.
+    began: Option<Duration>,
 }
 
 impl Schedule {
@@ -74,7 +73,7 @@ impl Spout for Schedule {
     fn poll(&mut self, ctx: &mut Ctx<'_, Due>) -> Result<Next, SpoutError> {
         ledger::begin(ctx.now());
         let now = monotonic();
-        let (began, began_here) = *self.began.get_or_insert((now, ctx.now()));
+        let began = *self.began.get_or_insert(now);
         let (first, from) = (self.at, std::process::id());
         let end = self.keys.len().min(first + POLL);
         while self.at < end {
@@ -90,7 +89,8 @@ impl Spout for Schedule {
         Ok(if self.at == self.keys.len() {
             Next::Exhausted
         } else {
-            Next::Until(began_here + self.next())
+            // The clock of the node stood still since the turn began, so this is early rather than late.
+            Next::Until(ctx.now() + (began + self.next()).saturating_sub(now))
         })
     }
 

@@ -178,15 +178,19 @@ impl Container {
 
     /// There is no other input: spouts may emit, and what waits for company goes if they do not.
     fn drained(&mut self, out: &mut Vec<Action>) {
+        let mut has_emitted = false;
         for run in &mut self.runs {
             run.tick(&mut self.desk, out);
             for _ in 0..POLLS {
                 if !run.poll(&mut self.desk, out) {
                     break;
                 }
+                has_emitted = true;
             }
         }
-        if !self.wants_turn() || self.desk.now - self.desk.last_flush >= FLUSH_AFTER {
+        // A spout may be asked a little before its time: then nothing came, and company may be far.
+        if !has_emitted || !self.wants_turn() || self.desk.now - self.desk.last_flush >= FLUSH_AFTER
+        {
             self.flush(out);
             self.runs.iter_mut().for_each(Run::idle);
         }

@@ -192,12 +192,12 @@ impl Run {
         }
     }
 
-    /// Lets one partition of each spout emit; `false` if none may.
+    /// Lets one partition of each spout emit; `false` if none did.
     pub(super) fn poll(&mut self, desk: &mut Desk, out: &mut Vec<Action>) -> bool {
         if desk.phase(self.topology) != Phase::Running {
             return false;
         }
-        let mut has_polled = false;
+        let mut has_emitted = false;
         for at in 0..self.hosts.len() {
             let slot = &mut self.hosts[at];
             if slot.is_held_back() {
@@ -206,12 +206,13 @@ impl Run {
             if !slot.host.is_ready_source(desk.now) {
                 continue;
             }
+            let before = slot.emitted();
             slot.host.as_source().expect("a ready source is one").poll(desk.now);
-            has_polled = true;
+            has_emitted |= slot.emitted() > before;
             self.collect(at, desk, out);
             self.settle(desk, out);
         }
-        has_polled
+        has_emitted
     }
 
     pub(super) fn wants_turn(&self, desk: &Desk) -> bool {
@@ -534,9 +535,14 @@ impl Slot {
         result.expect("the plan names outputs that there are")
     }
 
-    fn report(&mut self) -> HostReport {
+    fn emitted(&mut self) -> u64 {
         let mut emitted = 0;
         self.host.outlets(&mut |_, outlet| emitted += outlet.emitted());
+        emitted
+    }
+
+    fn report(&mut self) -> HostReport {
+        let emitted = self.emitted();
         let partitions = self.host.as_source().map_or_else(Vec::new, |source| source.partitions());
         let tally = self.host.tally();
         HostReport {
