@@ -64,6 +64,7 @@ mod membership;
 mod refusal;
 mod roster;
 mod time;
+pub mod view_log;
 
 pub use action::{Action, Input, Reason};
 pub use config::{Config, ConfigError};

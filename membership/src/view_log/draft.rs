@@ -1,0 +1,204 @@
+//! What the next view should hold, and when this node proposes it.
+//!
+//! Whatever is to change goes into one view: members that died, came, are ready or leave, and the causes
+//! of all nodes. The voters take turns: the first that is there begins at once, each later one only if
+//! those before it have done nothing, so that as a rule nobody is outbid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::message::{Event, Word};
+use super::proposer::Attempt;
+use super::view::voters;
+use super::wishes::{heed, joining, next_welcome};
+use super::{Action, Body, Epoch, Head, SEATS_MAX, Seat, State, View, ViewLog, Wish};
+use crate::{NodeId, Time};
+
+impl<B: Body> ViewLog<B> {
+    /// The view to propose, if anything is to change.
+    pub(super) fn draft(&self, now: Time) -> Option<Arc<View<B>>> {
+        let view = self.record.view.as_ref()?;
+        let seats = self.wanted_seats(now, view);
+        let causes = self.wishes.causes(|node| self.counts(now, node));
+        if seats == view.head.seats && causes.is_empty() {
+            return None;
+        }
+        Some(self.following(view, seats, &causes))
+    }
+
+    fn following(
+        &self,
+        view: &View<B>,
+        seats: Vec<Seat>,
+        causes: &BTreeSet<B::Cause>,
+    ) -> Arc<View<B>> {
+        let head = Head {
+            number: Epoch(view.head.number.0 + 1),
+            parent: view.digest(),
+            voters: voters(&view.head.voters, &seats),
+            seats,
+            lost: Vec::new(),
+            ..view.head.clone()
+        };
+        let body = view.body.next(&view.head, &head, causes);
+        Arc::new(View { head, body })
+    }
+
+    fn has_cause(&self, now: Time) -> bool {
+        let Some(view) = &self.record.view else { return false };
+        if !view.head.is_voter(self.log.disk) {
+            return false; // It is not on us.
+        }
+        self.wishes.has_causes(|node| self.counts(now, node))
+            || self.wanted_seats(now, view) != view.head.seats
+    }
+
+    /// Whether what a node wants is of weight: of the dead nobody wants anything.
+    fn counts(&self, now: Time, node: NodeId) -> bool {
+        !self.contacts.is_dead(now, node)
+    }
+
+    /// The members that there should be, ordered by node.
+    fn wanted_seats(&self, now: Time, view: &View<B>) -> Vec<Seat> {
+        let (head, number) = (&view.head, Epoch(view.head.number.0 + 1));
+        let kept = head.seats.iter().filter_map(|seat| self.wanted_seat(now, view, seat));
+        let mut seats: BTreeMap<_, _> = kept.map(|seat| (seat.node(), seat)).collect();
+        for (node, wish) in self.wishes.newcomers(head) {
+            let has_room = seats.len() < SEATS_MAX || seats.contains_key(&node);
+            if has_room && self.may_join(now, head, &view.body, (node, wish)) {
+                seats.insert(node, joining(wish, number));
+            }
+        }
+        if seats.values().all(|seat| seat.state == State::Joining) {
+            return head.seats.clone(); // Nobody would be left to decide anything.
+        }
+        seats.into_values().collect()
+    }
+
+    /// What becomes of a seat; nothing if it goes.
+    fn wanted_seat(&self, now: Time, view: &View<B>, seat: &Seat) -> Option<Seat> {
+        let is_drained = seat.state == State::Draining && !view.body.needs(&view.head, seat.log);
+        if self.contacts.is_dead(now, seat.node()) || is_drained {
+            return None;
+        }
+        let number = Epoch(view.head.number.0 + 1);
+        let wish = self.wishes.of(seat.node());
+        Some(wish.map_or_else(|| seat.clone(), |wish| heed(seat, wish, number)))
+    }
+
+    /// Whether a newcomer may come in: gossip has it, and it has not come and gone too often.
+    fn may_join(
+        &self,
+        now: Time,
+        head: &Head,
+        body: &B,
+        (node, wish): (NodeId, &Wish<B::Cause>),
+    ) -> bool {
+        self.contacts.is_up(node)
+            && self.contacts.welcome_from(node, &self.config) <= now
+            && body.admits(head, &wish.member)
+    }
+
+    /// When this node would begin an attempt.
+    pub(super) fn propose_at(&self) -> Option<Time> {
+        let head = &self.record.view.as_ref()?.head;
+        let since = self.chores.cause_since.filter(|_| self.proposer.is_idle())?;
+        let me = self.me.node;
+        let mut live = head.voter_nodes().filter(|&node| self.contacts.is_up(node));
+        let rank = head.is_voter(self.log.disk).then(|| live.position(|node| node == me))??;
+        let rank = u32::try_from(rank).expect("there are few voters");
+        let turn = since + self.config.gather + self.config.rank_delay * rank;
+        Some(turn.max(self.proposer.not_before))
+    }
+
+    /// When the next newcomer that has to wait may come in.
+    pub(super) fn next_welcome(&self) -> Option<Time> {
+        let head = &self.record.view.as_ref()?.head;
+        let times = self.wishes.newcomers(head);
+        let times = times.map(|(node, _)| self.contacts.welcome_from(node, &self.config));
+        next_welcome(self.now, times)
+    }
+
+    /// Looks at what has changed by the last input, or by time alone.
+    pub(super) fn review(&mut self, now: Time, out: &mut Vec<Action<B>>) {
+        let has_cause = self.has_cause(now);
+        let since = self.chores.cause_since.unwrap_or(now);
+        self.chores.cause_since = has_cause.then_some(since);
+        if !has_cause && matches!(self.proposer.attempt, Attempt::Preparing(..)) {
+            self.proposer.attempt = Attempt::None;
+        }
+        let wish = self.chores.wish.unwrap_or((now, self.config.retry));
+        self.chores.wish = self.is_wanting().then_some(wish);
+        self.tell_of_quorum(out);
+        self.tell_of_damped(now, out);
+    }
+
+    /// Whether the view is not what this node wants.
+    fn is_wanting(&self) -> bool {
+        let (Some(view), Some(own)) = (&self.record.view, self.wishes.of(self.me.node)) else {
+            return false;
+        };
+        let is_seated = match view.head.seat_of(self.log.disk) {
+            Some(seat) => heed(seat, own, view.head.number) == *seat,
+            None => own.state == State::Draining,
+        };
+        !is_seated || !own.causes.is_empty()
+    }
+
+    fn tell_of_quorum(&mut self, out: &mut Vec<Action<B>>) {
+        let Some((live, needed)) = self.quorum() else { return };
+        let is_lost = live < needed;
+        if is_lost != self.is.without_quorum {
+            self.is.without_quorum = is_lost;
+            let lost = Event::QuorumLost { live, needed };
+            out.push(Action::Tell(if is_lost { lost } else { Event::QuorumBack }));
+        }
+    }
+
+    fn tell_of_damped(&mut self, now: Time, out: &mut Vec<Action<B>>) {
+        let Some(view) = self.record.view.clone() else { return };
+        let waiting = self.wishes.newcomers(&view.head);
+        let waiting =
+            waiting.map(|(node, _)| (node, self.contacts.welcome_from(node, &self.config)));
+        let waiting: Vec<_> = waiting.filter(|(_, from)| *from > now).collect();
+        for (node, from) in waiting {
+            if self.contacts.tell_damped(node) {
+                let wait = u64::try_from((from - now).as_millis()).unwrap_or(u64::MAX);
+                out.push(Action::Tell(Event::Damped(node, wait)));
+            }
+        }
+    }
+
+    /// Says that this node may end, once the others can go on without it: a majority of the voters has a
+    /// view in which it is no member. Its own vote may have been needed for that view until then.
+    pub(super) fn leave_if_allowed(&mut self, now: Time, out: &mut Vec<Action<B>>) {
+        let is_leaving =
+            self.wishes.of(self.me.node).is_some_and(|own| own.state == State::Draining);
+        if !is_leaving || self.is.dismissed {
+            return;
+        }
+        let Some(view) = &self.record.view else { return self.dismiss(out) };
+        let (head, id) = (&view.head, view.id());
+        if head.seats.len() == 1 && head.seat_of(self.log.disk).is_some() {
+            return self.dismiss(out);
+        }
+        if head.seat_of(self.log.disk).is_some() {
+            return;
+        }
+        let has_it = |node: &NodeId| self.contacts.view(*node) >= Some(id);
+        let (told, untold): (Vec<_>, Vec<_>) = head.voter_nodes().partition(has_it);
+        if told.len() >= head.majority() {
+            return self.dismiss(out);
+        }
+        if self.chores.poll_at.is_none_or(|at| at <= now) {
+            self.chores.poll_at = Some(now + self.config.retry);
+            untold.into_iter().for_each(|node| self.send(node, Word::Ask));
+        }
+    }
+
+    fn dismiss(&mut self, out: &mut Vec<Action<B>>) {
+        self.is.dismissed = true;
+        self.chores.poll_at = None;
+        out.push(Action::Dismissed);
+    }
+}
