@@ -35,7 +35,7 @@ impl<B: Body> ViewLog<B> {
         let head = Head {
             number: Epoch(view.head.number.0 + 1),
             parent: view.digest(),
-            voters: voters(&view.head.voters, &seats),
+            voters: voters(&view.head.voters, &seats, &self.proposer.answered()),
             seats,
             lost: Vec::new(),
             ..view.head.clone()
@@ -61,29 +61,31 @@ impl<B: Body> ViewLog<B> {
     /// The members that there should be, ordered by node.
     fn wanted_seats(&self, now: Time, view: &View<B>) -> Vec<Seat> {
         let (head, number) = (&view.head, Epoch(view.head.number.0 + 1));
-        let kept = head.seats.iter().filter_map(|seat| self.wanted_seat(now, view, seat));
-        let mut seats: BTreeMap<_, _> = kept.map(|seat| (seat.node(), seat)).collect();
+        let kept = head.seats.iter().filter(|seat| !self.contacts.is_dead(now, seat.node()));
+        let kept = kept.map(|seat| (seat.node(), self.heeded(seat, number)));
+        let mut seats: BTreeMap<_, _> = kept.collect();
         for (node, wish) in self.wishes.newcomers(head) {
             let has_room = seats.len() < SEATS_MAX || seats.contains_key(&node);
             if has_room && self.may_join(now, head, &view.body, (node, wish)) {
                 seats.insert(node, joining(wish, number));
             }
         }
-        if seats.values().all(|seat| seat.state == State::Joining) {
-            return head.seats.clone(); // Nobody would be left to decide anything.
+        let is_drained = |seat: &Seat| {
+            seat.state == State::Draining
+                && head.seat_of(seat.disk()).is_some_and(|before| before.state == State::Draining)
+                && !view.body.needs(head, seat.log)
+        };
+        let stays = |seat: &Seat| seat.state != State::Joining && !is_drained(seat);
+        if seats.values().any(stays) {
+            seats.retain(|_, seat| !is_drained(seat)); // Otherwise nobody would be left to decide.
         }
         seats.into_values().collect()
     }
 
-    /// What becomes of a seat; nothing if it goes.
-    fn wanted_seat(&self, now: Time, view: &View<B>, seat: &Seat) -> Option<Seat> {
-        let is_drained = seat.state == State::Draining && !view.body.needs(&view.head, seat.log);
-        if self.contacts.is_dead(now, seat.node()) || is_drained {
-            return None;
-        }
-        let number = Epoch(view.head.number.0 + 1);
+    /// A seat as who has it wants it.
+    fn heeded(&self, seat: &Seat, number: Epoch) -> Seat {
         let wish = self.wishes.of(seat.node());
-        Some(wish.map_or_else(|| seat.clone(), |wish| heed(seat, wish, number)))
+        wish.map_or_else(|| seat.clone(), |wish| heed(seat, wish, number))
     }
 
     /// Whether a newcomer may come in: gossip has it, and it has not come and gone too often.

@@ -1,6 +1,7 @@
 //! What a new view means for this node: learning one, being told to go on without a majority, and
 //! finding out that the others went on without us.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::view::voters;
@@ -109,7 +110,7 @@ impl<B: Body> ViewLog<B> {
             generation: Generation { count, author: self.log.disk },
             number: Epoch(head.number.0 + RECOVERY_LEAP),
             parent: view.digest(),
-            voters: voters(&head.voters, &seats),
+            voters: voters(&head.voters, &seats, &BTreeSet::new()),
             seats,
             lost: lost.iter().map(Seat::node).collect::<Vec<NodeId>>(),
             ..head.clone()

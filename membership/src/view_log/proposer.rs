@@ -89,6 +89,14 @@ impl<B: Body> Proposer<B> {
         voted.map(|(_, value)| Arc::clone(value))
     }
 
+    /// Who has promised in this attempt, and so was there a moment ago.
+    pub(super) fn answered(&self) -> BTreeSet<DiskId> {
+        match &self.attempt {
+            Attempt::Preparing(_, promises) => promises.keys().copied().collect(),
+            Attempt::None | Attempt::Accepting(..) => BTreeSet::new(),
+        }
+    }
+
     /// Settles what this ballot is for; the caller asks the voters.
     pub(super) fn choose(&mut self, now: Time, value: Arc<View<B>>, config: &Config) {
         if let Attempt::Preparing(ballot, _) = self.attempt {

@@ -66,7 +66,7 @@ pub(super) fn view(size: u64) -> Arc<View<Notes>> {
         generation: Generation { count: 0, author: DiskId(1) },
         number: Epoch(4 + size),
         parent: Digest(0),
-        voters: view::voters(&[], &seats),
+        voters: view::voters(&[], &seats, &BTreeSet::new()),
         seats,
         lost: Vec::new(),
     };

@@ -5,6 +5,7 @@
 //! says who is a member and who decides the next view; its body is whatever else must be agreed on,
 //! and nothing here looks into it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -229,17 +230,19 @@ impl<B: Body> View<B> {
     }
 }
 
-/// The voters among some seats: an odd number of active ones, those that vote already first.
+/// The voters among some seats: an odd number of active ones; those in `sure` first, then those that
+/// vote already.
 ///
-/// Keeping them spares a cluster that grows or shrinks a new electorate with each view. Where nobody
-/// is active, those that drain go on voting.
-pub(super) fn voters(before: &[DiskId], seats: &[Seat]) -> Vec<DiskId> {
+/// `sure` are the disks that have just answered. When few voters are left, one that is dead and not yet
+/// missed would be the end of all views. Where nobody is active, those that drain go on voting.
+pub(super) fn voters(before: &[DiskId], seats: &[Seat], sure: &BTreeSet<DiskId>) -> Vec<DiskId> {
     let with = |state: State| seats.iter().filter(move |seat| seat.state == state).map(Seat::disk);
     let mut able: Vec<_> = with(State::Active).collect();
     if able.is_empty() {
         able = with(State::Draining).collect();
     }
-    able.sort_by_key(|disk| !before.contains(disk)); // Stable, so otherwise by node.
+    // Stable, so otherwise by node.
+    able.sort_by_key(|disk| (!sure.contains(disk), !before.contains(disk)));
     able.truncate(VOTERS_MAX);
     if able.len() % 2 == 0 {
         able.pop();
@@ -259,23 +262,26 @@ mod tests {
             nodes.iter().map(|&node| seat(node, State::Active)).collect()
         };
         let disks = |nodes: &[u64]| -> Vec<_> { nodes.iter().copied().map(DiskId).collect() };
-        for (before, nodes, expected) in [
-            (&[1][..], &[1][..], &[1][..]),
-            (&[2], &[1, 2], &[2]),
-            (&[2], &[1, 2, 3], &[1, 2, 3]),
-            (&[2, 3, 4], &[1, 2, 3, 4], &[2, 3, 4]),
-            (&[2, 3, 4], &[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5]),
-            (&[5], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[1, 2, 3, 4, 5, 6, 7]),
-            (&[9], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[1, 2, 3, 4, 5, 6, 9]),
+        for (before, nodes, sure, expected) in [
+            (&[1][..], &[1][..], &[][..], &[1][..]),
+            (&[2], &[1, 2], &[], &[2]),
+            (&[2], &[1, 2, 3], &[], &[1, 2, 3]),
+            (&[1, 2, 3], &[1, 2], &[2], &[2]),
+            (&[1, 2, 3], &[1, 2, 3, 4], &[4], &[1, 2, 4]),
+            (&[2, 3, 4], &[1, 2, 3, 4], &[], &[2, 3, 4]),
+            (&[2, 3, 4], &[1, 2, 3, 4, 5], &[], &[1, 2, 3, 4, 5]),
+            (&[5], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[], &[1, 2, 3, 4, 5, 6, 7]),
+            (&[9], &[1, 2, 3, 4, 5, 6, 7, 8, 9], &[8], &[1, 2, 3, 4, 5, 8, 9]),
         ] {
-            let found = voters(&disks(before), &active(nodes));
+            let sure: BTreeSet<_> = sure.iter().copied().map(DiskId).collect();
+            let found = voters(&disks(before), &active(nodes), &sure);
             assert_eq!(found, disks(expected), "{before:?} then {nodes:?}");
         }
         let mut seats = active(&[1, 2, 3]);
         seats[0].state = State::Draining;
         seats[1].state = State::Joining;
-        assert_eq!(voters(&disks(&[1]), &seats), disks(&[3]));
+        assert_eq!(voters(&disks(&[1]), &seats, &BTreeSet::new()), disks(&[3]));
         seats[2].state = State::Draining;
-        assert_eq!(voters(&disks(&[3]), &seats), disks(&[3]), "somebody has to");
+        assert_eq!(voters(&disks(&[3]), &seats, &BTreeSet::new()), disks(&[3]), "somebody has to");
     }
 }

@@ -74,8 +74,11 @@ impl Referee {
         self.nothing_is_sent_before_it_is_on_disk(record, message);
         if let (Some((_, at)), Word::Accept(ballot, value)) = (message.at, &message.word) {
             self.a_ballot_has_one_value(at, *ballot, value.digest());
-            let is_adopted = ballot.disk != value_author(value, &self.votes, at);
-            self.adopted += u64::from(is_adopted);
+            let digest = value.digest();
+            let is_anothers = |(id, by, voted): &(ViewId, Ballot, Digest)| {
+                *id == at && *voted == digest && by.disk != ballot.disk
+            };
+            self.adopted += u64::from(self.votes.keys().any(is_anothers));
         }
         self.duels += u64::from(matches!(message.word, Word::Beaten(..)));
     }
@@ -179,15 +182,4 @@ impl Referee {
         let all: BTreeSet<Generation> = self.decided.keys().map(|(_, id)| id.generation).collect();
         all.len()
     }
-}
-
-/// Who first got a vote for a value.
-fn value_author(
-    value: &NotesView,
-    votes: &BTreeMap<(ViewId, Ballot, Digest), BTreeSet<DiskId>>,
-    at: ViewId,
-) -> DiskId {
-    let digest = value.digest();
-    let mut same = votes.keys().filter(|(id, _, voted)| *id == at && *voted == digest);
-    same.next().map_or(DiskId(0), |(_, ballot, _)| ballot.disk)
 }

@@ -82,6 +82,18 @@ pub(crate) struct Host {
     pub(crate) is_dismissed: bool,
 }
 
+impl Host {
+    /// What is synced.
+    pub(crate) fn record(&self) -> Option<Record<Notes>> {
+        self.file.as_ref().map(|bytes| Record::from_bytes(bytes).unwrap())
+    }
+
+    /// The vote that is on disk.
+    pub(crate) fn voted(&self) -> Option<membership::view_log::Accepted<Notes>> {
+        self.record().and_then(|record| record.accepted)
+    }
+}
+
 enum Due {
     Letter(u64, u64, Box<Message<Notes>>),
     /// The write of a run is synced.
@@ -185,7 +197,7 @@ impl World {
         };
         let host = self.hosts.entry(node).or_insert(blank);
         host.run += 1;
-        let record = host.file.as_ref().map(|bytes| Record::from_bytes(bytes).unwrap());
+        let record = host.record();
         let seed = self.seed ^ (node << 32) ^ (host.run << 48);
         // Even nodes have logs that end with the process.
         let log = match node % 2 {
@@ -252,8 +264,7 @@ impl World {
                 self.at(ms(delay), Due::Synced(node, run));
             }
             Action::Send(to, message) => {
-                let file = self.hosts[&node].file.as_ref();
-                let record = file.map(|bytes| Record::from_bytes(bytes).unwrap());
+                let record = self.hosts[&node].record();
                 self.referee.sent(record.as_ref(), &message);
                 self.post(node, to.0, message);
             }
