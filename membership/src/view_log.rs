@@ -389,13 +389,16 @@ impl<B: Body> ViewLog<B> {
 
     /// Does what is due, lets go of what is on disk, and hears what it says to itself, until all is done.
     fn settle(&mut self, now: Time, out: &mut Vec<Action<B>>) {
-        while !self.is.over {
+        loop {
             self.review(now, out);
             self.do_chores(now, out);
             if let Some(stamp) = self.journal.write() {
                 out.push(Action::Persist(stamp, self.record.clone()));
             }
             self.publish(out);
+            if self.is.over {
+                break;
+            }
             let released = self.journal.release();
             if released.is_empty() {
                 break;

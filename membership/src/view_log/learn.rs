@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rand::RngExt;
+
 use super::view::voters;
 use super::{
     Action, Body, Epoch, Event, Generation, Head, Proposer, Seat, State, Unrecoverable, View,
@@ -11,8 +13,9 @@ use super::{
 };
 use crate::{NodeId, Time};
 
-/// How far a recovery leaps. The lost majority may have decided views that nobody here has heard of;
-/// the epochs of the new generation have to lie above theirs. It is a view a second for twelve days.
+/// How far a recovery leaps, at least. The lost majority may have decided views that nobody here has
+/// heard of; the epochs of the new generation have to lie above theirs. It is a view a second for twelve
+/// days. Up to as much again is left to chance, so that two sides that both recover do not use the same.
 const RECOVERY_LEAP: u64 = 1 << 20;
 
 impl<B: Body> ViewLog<B> {
@@ -84,13 +87,14 @@ impl<B: Body> ViewLog<B> {
 
     /// Goes on without the members that are not there. What only they knew is lost.
     pub(super) fn recover(&mut self, now: Time, out: &mut Vec<Action<B>>) {
-        match self.recovery() {
+        let leap = RECOVERY_LEAP + self.rng.random_range(0..RECOVERY_LEAP);
+        match self.recovery(leap) {
             Ok(view) => self.decide(now, view),
             Err(why) => out.push(Action::Tell(Event::NotRecovered(why))),
         }
     }
 
-    fn recovery(&self) -> Result<Arc<View<B>>, Unrecoverable> {
+    fn recovery(&self, leap: u64) -> Result<Arc<View<B>>, Unrecoverable> {
         let view = self.record.view.as_ref().ok_or(Unrecoverable::NotAMember)?;
         let head = &view.head;
         if head.seat_of(self.log.disk).is_none() {
@@ -108,7 +112,7 @@ impl<B: Body> ViewLog<B> {
         let count = head.generation.count.checked_add(1).ok_or(Unrecoverable::Unfit)?;
         let next = Head {
             generation: Generation { count, author: self.log.disk },
-            number: Epoch(head.number.0 + RECOVERY_LEAP),
+            number: Epoch(head.number.0 + leap),
             parent: view.digest(),
             voters: voters(&head.voters, &seats, &BTreeSet::new()),
             seats,

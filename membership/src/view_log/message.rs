@@ -136,7 +136,8 @@ pub enum Refusal {
     Ballot(Ballot),
     /// The view cannot stand or cannot follow ours.
     Unfit(Unfit),
-    /// Another view has the id of ours, or a later generation a smaller number. Something is broken.
+    /// Another view has the number of ours. Either two sides have recovered, and the next view of one of
+    /// them settles it, or something is broken.
     Conflict(ViewId),
     /// The seat that the node asks for is not one that it could have.
     Seat(Run),

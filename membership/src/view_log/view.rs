@@ -110,8 +110,8 @@ impl Seat {
 
 /// Counts recoveries from a lost majority; the first generation began with the founding.
 ///
-/// It names who wrote it: two operators who recover two sides of a cluster make two generations, of
-/// which one is later.
+/// It names who wrote it: two operators who recover two sides of a cluster make two generations. When the
+/// sides meet, the view with the larger number stays.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Generation {
     /// How many recoveries came before.
@@ -121,12 +121,15 @@ pub struct Generation {
 }
 
 /// Which view; a later one is larger. One id, one view.
+///
+/// The number comes first: epochs are fences, and a node never goes back to a smaller one. A recovery
+/// leaps far enough for its number to be larger than any that was lost.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct ViewId {
+    /// The number.
+    pub number: Epoch,
     /// The generation.
     pub generation: Generation,
-    /// The number, which grows across generations too.
-    pub number: Epoch,
 }
 
 /// The fingerprint of a view.

@@ -4,6 +4,7 @@
 //! seed replays it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cases;
 mod referee;
 mod world;
 
@@ -129,9 +130,11 @@ fn heal(world: &mut World, size: u64) -> Duration {
     world.weather = Weather::fair();
     end_the_dismissed(world);
     for node in 1..=size {
-        // Those that had wanted to leave stay, in another run.
-        world.crash(node);
-        world.start(node);
+        // Those that wanted to leave stay, in another run.
+        if world.hosts.get(&node).is_none_or(|host| host.is_leaving || host.log.is_none()) {
+            world.crash(node);
+            world.start(node);
+        }
     }
     let nodes: BTreeSet<_> = (1..=size).collect();
     let healed_after = world.run_until(ms(40_000), |world| world.agrees(&nodes));

@@ -79,6 +79,7 @@ pub(crate) struct Host {
     believed: BTreeMap<u64, u64>,
     /// When gossip will have noticed that a node is there, or is not.
     notices: BTreeMap<u64, Time>,
+    pub(crate) is_leaving: bool,
     pub(crate) is_dismissed: bool,
 }
 
@@ -135,6 +136,8 @@ pub(crate) struct World {
     pub(crate) referee: Referee,
     pub(crate) trace: Vec<String>,
     pub(crate) sent: u64,
+    /// Whether nodes are ready for their share when they start.
+    pub(crate) is_ready: bool,
 }
 
 impl World {
@@ -155,6 +158,7 @@ impl World {
             referee: Referee::new(seed),
             trace: Vec::new(),
             sent: 0,
+            is_ready: true,
         };
         world.at(GOSSIP, Due::Gossip);
         world
@@ -169,6 +173,16 @@ impl World {
         }
         world.run_until(ms(20_000), |world| world.agrees(&(1..=size).collect()));
         world
+    }
+
+    /// How many views are decided in the cluster of [`World::settled`].
+    pub(crate) fn number(&self) -> u64 {
+        self.referee.newest(77).map_or(0, |view| view.head.number.0)
+    }
+
+    /// Whether people were told.
+    pub(crate) fn was_told(&self, node: u64, what: &str) -> bool {
+        self.trace.iter().any(|line| line.contains(&format!("node {node}: {what}")))
     }
 
     /// Starts a node that founds a cluster.
@@ -193,6 +207,7 @@ impl World {
             log: None,
             believed: BTreeMap::new(),
             notices: BTreeMap::new(),
+            is_leaving: false,
             is_dismissed: false,
         };
         let host = self.hosts.entry(node).or_insert(blank);
@@ -206,9 +221,9 @@ impl World {
         };
         let start = Start { member: member(node, host.run), log, record, founding, seed };
         host.log = Some(ViewLog::new(start, self.config.clone()).unwrap());
-        host.is_dismissed = false;
+        (host.is_leaving, host.is_dismissed) = (false, false);
         self.note(format!("node {node} starts"));
-        self.input(node, Input::Ready);
+        self.input(node, if self.is_ready { Input::Ready } else { Input::Woke });
     }
 
     /// Ends a process. What was being written is there or not.
@@ -246,6 +261,7 @@ impl World {
         let mut out = Vec::new();
         let Some(host) = self.hosts.get_mut(&node) else { return };
         let Some(log) = &mut host.log else { return };
+        host.is_leaving |= matches!(input, Input::Drain);
         log.step(self.now, input, &mut out);
         for action in out {
             self.act(node, action);
