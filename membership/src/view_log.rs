@@ -122,6 +122,7 @@ mod message;
 mod proposer;
 mod record;
 mod rules;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -152,7 +153,7 @@ pub use view::{
 pub use wishes::Wish;
 use wishes::Wishes;
 
-use crate::{Epoch, Member, NodeId, Reason, Time};
+use crate::{Epoch, Member, NodeId, Reason, Run, Time};
 
 /// What a view log starts from.
 #[derive(Clone, Debug)]
@@ -270,7 +271,7 @@ impl<B: Body> ViewLog<B> {
         }
         match input {
             Input::Woke => {}
-            Input::Up(member) => self.up(member.node),
+            Input::Up(member) => self.up(member.node, member.run),
             Input::Down(node, reason) => self.down(now, node, reason),
             Input::Received(from, message) if from != self.me.node => {
                 self.hear(now, from, message, out);
@@ -331,7 +332,7 @@ impl<B: Body> ViewLog<B> {
 
     fn start(&mut self, now: Time, out: &mut Vec<Action<B>>) {
         self.is.started = true;
-        self.contacts.up(self.me.node);
+        self.contacts.up(self.me.node, self.me.run);
         self.chores.spread_at = now + self.config.spread;
         if let Some(view) = self.record.view.clone() {
             self.contacts.follow(now, None, &view.head, &self.config);
@@ -343,9 +344,9 @@ impl<B: Body> ViewLog<B> {
         self.waiting = founding.and_then(|founding| founding.begun(&self.me, now));
     }
 
-    fn up(&mut self, node: NodeId) {
-        self.contacts.up(node);
+    fn up(&mut self, node: NodeId, run: Run) {
         if node != self.me.node {
+            self.contacts.up(node, run);
             self.tell_where_we_stand(node);
         }
     }
@@ -433,76 +434,8 @@ impl<B: Body> ViewLog<B> {
         self.leave_if_allowed(now, out);
     }
 
-    /// Asks those voters that have not answered in this attempt.
-    fn ask_voters(&mut self) {
-        let Some(view) = &self.record.view else { return };
-        for node in view.head.voter_nodes().collect::<Vec<_>>() {
-            self.ask_voter(node);
-        }
-    }
-
-    fn ask_voter(&mut self, node: NodeId) {
-        let head = self.record.view.as_ref().map(|view| &view.head);
-        let Some(disk) = head.and_then(|head| head.seat(node)).map(Seat::disk) else { return };
-        let word = match &self.proposer.attempt {
-            Attempt::Preparing(ballot, promises) if !promises.contains_key(&disk) => {
-                Word::Prepare(*ballot)
-            }
-            Attempt::Accepting(ballot, value, votes) if !votes.contains(&disk) => {
-                Word::Accept(*ballot, Arc::clone(value))
-            }
-            Attempt::None | Attempt::Preparing(..) | Attempt::Accepting(..) => return,
-        };
-        self.send(node, word);
-    }
-
-    fn tell_wish(&mut self, now: Time) {
-        let wait = self.chores.wish.map_or(self.config.retry, |(_, wait)| wait);
-        self.chores.wish = Some((now + wait, (wait * 2).min(self.config.retry_max)));
-        let Some(view) = &self.record.view else { return };
-        let Some(own) = self.wishes.of(self.me.node).cloned() else { return };
-        for node in view.head.voter_nodes().collect::<Vec<_>>() {
-            if node != self.me.node {
-                self.send(node, Word::Wish(own.clone()));
-            }
-        }
-    }
-
-    /// Tells one other node where we stand: whoever of the two is behind is helped.
-    fn spread(&mut self) {
-        let me = self.me.node;
-        let seats = self.record.view.iter().flat_map(|view| &view.head.seats).map(Seat::node);
-        let mut others: Vec<_> = seats.chain(self.contacts.live()).collect();
-        others.sort_unstable();
-        others.dedup();
-        others.retain(|&node| node != me);
-        if !others.is_empty() {
-            let at = self.rng.random_range(0..others.len());
-            self.tell_where_we_stand(others[at]);
-        }
-    }
-
-    fn tell_where_we_stand(&mut self, node: NodeId) {
-        let word = if self.record.view.is_some() { Word::Here } else { Word::Ask };
-        self.send(node, word);
-    }
-
-    fn send(&mut self, to: NodeId, word: Word<B>) {
-        let (disk, at) = (self.log.disk, self.at());
-        self.journal.send(to, Message { disk, at, word });
-    }
-
     fn refuse(&self, from: NodeId, why: Refusal, out: &mut Vec<Action<B>>) {
         out.push(Action::Tell(Event::Refused(from, why)));
-    }
-
-    /// Our cluster and the newest view.
-    fn at(&self) -> Option<(ClusterId, ViewId)> {
-        self.record.view.as_ref().map(|view| (view.head.cluster, view.id()))
-    }
-
-    fn id(&self) -> Option<ViewId> {
-        self.record.view.as_ref().map(|view| view.id())
     }
 
     fn chance(&mut self) -> f64 {

@@ -7,14 +7,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Config, Head, SEATS_MAX, State, ViewId};
-use crate::{NodeId, Time};
+use super::{Config, Head, SEATS_MAX, Seat, State, ViewId};
+use crate::{NodeId, Run, Time};
 
 /// What is known of one node.
 #[derive(Clone, Copy, Debug)]
 struct Contact {
     /// Since when, or from when on, it counts as dead; never while it is up.
     dead_from: Option<Time>,
+    /// The run that gossip last heard of.
+    run: Run,
     /// The newest view that it has shown to have.
     view: Option<ViewId>,
     /// Which view it was last sent, and when.
@@ -39,9 +41,10 @@ pub(super) struct Contacts {
 }
 
 impl Contacts {
-    pub(super) fn up(&mut self, node: NodeId) {
-        let fresh = Contact { dead_from: None, view: None, told: None };
-        self.known.entry(node).or_insert(fresh).dead_from = None;
+    pub(super) fn up(&mut self, node: NodeId, run: Run) {
+        let known = self.known.get(&node);
+        let (view, told) = known.map_or((None, None), |known| (known.view, known.told));
+        self.known.insert(node, Contact { dead_from: None, run, view, told });
     }
 
     /// Gossip lost sight of a node, which counts as dead from then on; a stranger is forgotten.
@@ -72,16 +75,18 @@ impl Contacts {
     ) {
         let dead_from = Some(now + config.unheard_after);
         for seat in &head.seats {
-            let unheard = Contact { dead_from, view: None, told: None };
+            let unheard = Contact { dead_from, run: Run(0), view: None, told: None };
             self.known.entry(seat.node()).or_insert(unheard);
         }
         self.known
             .retain(|node, contact| contact.dead_from.is_none() || head.seat(*node).is_some());
         let calm = config.return_wait_max * 2;
         self.removals.retain(|_, removal| now < removal.last + calm);
-        let is_gone = |disk| head.seat_of(disk).is_none();
         for seat in before.iter().flat_map(|before| &before.seats) {
-            if is_gone(seat.disk()) && seat.state != State::Draining {
+            // We may have missed the view in which it was off.
+            let is_anew = |here: &Seat| here.log == seat.log && here.since > seat.since;
+            let was_off = head.seat_of(seat.disk()).is_none_or(is_anew);
+            if was_off && seat.state != State::Draining {
                 self.count_removal(now, seat.node());
             }
         }
@@ -118,6 +123,11 @@ impl Contacts {
     /// Whether gossip has the node.
     pub(super) fn is_up(&self, node: NodeId) -> bool {
         self.known.get(&node).is_some_and(|contact| contact.dead_from.is_none())
+    }
+
+    /// Whether gossip has this very run of the node.
+    pub(super) fn is_up_as(&self, node: NodeId, run: Run) -> bool {
+        self.is_up(node) && self.known.get(&node).is_some_and(|contact| contact.run == run)
     }
 
     /// Whether a member has been down for long enough.
@@ -176,15 +186,16 @@ mod tests {
             !contacts.is_dead(at(4999), NODE) && contacts.is_dead(at(5000), NODE),
             "unheard of"
         );
-        contacts.up(NODE);
+        contacts.up(NODE, Run(1));
         assert!(!contacts.is_dead(at(5000), NODE));
+        assert!(contacts.is_up_as(NODE, Run(1)) && !contacts.is_up_as(NODE, Run(2)));
         contacts.down(NODE, at(6000), true);
         contacts.down(NODE, at(6500), true);
         assert_eq!(contacts.next_death(at(4999)), Some(at(5000)), "the other two");
         assert_eq!(contacts.next_death(at(5000)), Some(at(6000)), "not put off");
         assert!(contacts.is_dead(at(6000), NODE));
         contacts.down(NodeId(9), at(0), false);
-        contacts.up(NodeId(9));
+        contacts.up(NodeId(9), Run(1));
         contacts.down(NodeId(9), at(0), false);
         assert!(!contacts.is_dead(at(6000), NodeId(9)), "a stranger is forgotten");
     }
@@ -202,6 +213,11 @@ mod tests {
         assert_eq!(waits, [0, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert!(contacts.tell_damped(NODE) && !contacts.tell_damped(NODE), "told once");
         assert!(!contacts.tell_damped(NodeId(1)));
+        let mut anew = with.head.clone();
+        anew.seats[1].since = anew.number;
+        let mut missed = Contacts::default();
+        (0..2).for_each(|_| missed.follow(at(0), Some(&with.head), &anew, &config));
+        assert_eq!(missed.welcome_from(NODE, &config), at(2000), "off in a view that was missed");
         let later = Time(config.return_wait_max * 2);
         contacts.follow(later, None, &without, &config);
         assert_eq!(contacts.welcome_from(NODE, &config), at(0), "forgiven");
@@ -218,7 +234,7 @@ mod tests {
     fn a_view_is_sent_again_only_after_a_while() {
         let mut contacts = Contacts::default();
         let (wait, first, second) = (Duration::from_millis(9), view(2).id(), view(3).id());
-        contacts.up(NODE);
+        contacts.up(NODE, Run(1));
         let mut untold = |millis, id| contacts.is_untold(at(millis), NODE, id, wait);
         assert!(untold(0, first) && !untold(8, first) && untold(9, first));
         assert!(untold(10, second) && !untold(18, second));

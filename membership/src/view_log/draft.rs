@@ -23,7 +23,9 @@ impl<B: Body> ViewLog<B> {
         if seats == view.head.seats && causes.is_empty() {
             return None;
         }
-        Some(self.following(view, seats, &causes))
+        let next = self.following(view, seats, &causes);
+        let is_change = next.head.seats != view.head.seats || next.body != view.body;
+        is_change.then_some(next)
     }
 
     fn following(
@@ -88,7 +90,7 @@ impl<B: Body> ViewLog<B> {
         wish.map_or_else(|| seat.clone(), |wish| heed(seat, wish, number))
     }
 
-    /// Whether a newcomer may come in: gossip has it, and it has not come and gone too often.
+    /// Whether a newcomer may come in: gossip has this life of it, and it has not come and gone too often.
     fn may_join(
         &self,
         now: Time,
@@ -96,7 +98,7 @@ impl<B: Body> ViewLog<B> {
         body: &B,
         (node, wish): (NodeId, &Wish<B::Cause>),
     ) -> bool {
-        self.contacts.is_up(node)
+        self.contacts.is_up_as(node, wish.member.run)
             && self.contacts.welcome_from(node, &self.config) <= now
             && body.admits(head, &wish.member)
     }
@@ -106,7 +108,7 @@ impl<B: Body> ViewLog<B> {
         let head = &self.record.view.as_ref()?.head;
         let since = self.chores.cause_since.filter(|_| self.proposer.is_idle())?;
         let me = self.me.node;
-        let mut live = head.voter_nodes().filter(|&node| self.contacts.is_up(node));
+        let mut live = head.voter_nodes().filter(|&node| !self.contacts.is_dead(self.now, node));
         let rank = head.is_voter(self.log.disk).then(|| live.position(|node| node == me))??;
         let rank = u32::try_from(rank).expect("there are few voters");
         let turn = since + self.config.gather + self.config.rank_delay * rank;
@@ -159,6 +161,9 @@ impl<B: Body> ViewLog<B> {
 
     fn tell_of_damped(&mut self, now: Time, out: &mut Vec<Action<B>>) {
         let Some(view) = self.record.view.clone() else { return };
+        if !view.head.is_voter(self.log.disk) {
+            return; // It does not wait for us.
+        }
         let waiting = self.wishes.newcomers(&view.head);
         let waiting =
             waiting.map(|(node, _)| (node, self.contacts.welcome_from(node, &self.config)));

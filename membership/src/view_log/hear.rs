@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::record::Verdict;
 use super::{
-    Accepted, Action, Attempt, Ballot, Body, ClusterId, DiskId, Event, Message, Record, Refusal,
-    Unfit, View, ViewId, ViewLog, Wish, Word,
+    Accepted, Action, Attempt, Ballot, Body, ClusterId, DiskId, Event, Message, Refusal, Unfit,
+    View, ViewId, ViewLog, Wish, Word,
 };
 use crate::{Member, NodeId, Time};
 
@@ -255,20 +255,11 @@ impl<B: Body> ViewLog<B> {
             }
             Some(_) | None => {
                 self.proposer.attempt = Attempt::None;
-                self.proposer.not_before = now + self.config.retry_max;
+                self.proposer.not_before = now + self.config.retry;
             }
         }
         if let Some(why) = unfit {
             out.push(Action::Tell(Event::Unfit(why)));
-        }
-    }
-
-    /// Sends a node the newest view, unless that was done a moment ago.
-    pub(super) fn send_view(&mut self, now: Time, to: NodeId) {
-        let Record { view: Some(view), .. } = &self.record else { return };
-        let view = Arc::clone(view);
-        if self.contacts.is_untold(now, to, view.id(), self.config.retry) {
-            self.send(to, Word::Decided(view));
         }
     }
 }

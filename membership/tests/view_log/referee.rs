@@ -10,7 +10,7 @@ use membership::view_log::{
     Ballot, ClusterId, Digest, DiskId, Generation, Message, Record, View, ViewId, Word,
 };
 
-use crate::world::Notes;
+use crate::host::Notes;
 
 type NotesView = View<Notes>;
 

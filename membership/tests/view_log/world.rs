@@ -6,94 +6,18 @@
 //! every write, message and view to the [`Referee`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use membership::view_log::{
-    Action, Body, ClusterId, Config, DiskId, Event, Founding, Head, Input, LogId, Message, Record,
-    Stamp, Start, ViewLog,
+    Action, ClusterId, Config, DiskId, Event, Founding, Input, LogId, Message, Record, Seat, Start,
+    State, ViewLog,
 };
-use membership::{Member, NodeId, Reason, Run, Time};
+use membership::{NodeId, Reason, Run, Time};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde::{Deserialize, Serialize};
 
+use crate::host::{Host, Notes, member, ms};
 use crate::referee::Referee;
-
-/// Notes that are only ever added to.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Notes(pub(crate) BTreeSet<u64>);
-
-impl Body for Notes {
-    type Cause = u64;
-
-    fn wants(&self, _: &Head, note: &u64) -> bool {
-        !self.0.contains(note)
-    }
-
-    fn next(&self, _: &Head, _: &Head, notes: &BTreeSet<u64>) -> Self {
-        Self(self.0.union(notes).copied().collect())
-    }
-
-    fn needs(&self, _: &Head, _: LogId) -> bool {
-        false
-    }
-
-    fn check(&self, _: &Head) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_next(&self, _: &Head, next: &Self, _: &Head) -> Result<(), String> {
-        let is_kept = self.0.is_subset(&next.0);
-        is_kept.then_some(()).ok_or_else(|| "a note is missing".to_owned())
-    }
-}
-
-pub(crate) fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub(crate) fn member(node: u64, run: u64) -> Member {
-    let addr = |port| SocketAddr::from(([10, 0, 0, 1], port));
-    Member {
-        node: NodeId(node),
-        run: Run(run),
-        peer: node.to_le_bytes().to_vec(),
-        control: addr(7000),
-        data: addr(7001),
-        http: None,
-        containers: 2,
-    }
-}
-
-/// A machine: its disk, and the process if it runs.
-pub(crate) struct Host {
-    pub(crate) disk: DiskId,
-    run: u64,
-    /// What is synced.
-    file: Option<Vec<u8>>,
-    /// What is being written.
-    write: Option<(Stamp, Vec<u8>)>,
-    pub(crate) log: Option<ViewLog<Notes>>,
-    /// Whom gossip has told this process to be there, by run.
-    believed: BTreeMap<u64, u64>,
-    /// When gossip will have noticed that a node is there, or is not.
-    notices: BTreeMap<u64, Time>,
-    pub(crate) is_leaving: bool,
-    pub(crate) is_dismissed: bool,
-}
-
-impl Host {
-    /// What is synced.
-    pub(crate) fn record(&self) -> Option<Record<Notes>> {
-        self.file.as_ref().map(|bytes| Record::from_bytes(bytes).unwrap())
-    }
-
-    /// The vote that is on disk.
-    pub(crate) fn voted(&self) -> Option<membership::view_log::Accepted<Notes>> {
-        self.record().and_then(|record| record.accepted)
-    }
-}
 
 enum Due {
     Letter(u64, u64, Box<Message<Notes>>),
@@ -126,6 +50,9 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) rng: StdRng,
     pub(crate) hosts: BTreeMap<u64, Host>,
+    /// How often each node was started. Gossip refuses an older run, so whoever replaces a disk has to
+    /// go on counting.
+    runs: BTreeMap<u64, u64>,
     due: BTreeMap<(Time, u64), Due>,
     count: u64,
     disks: u64,
@@ -149,6 +76,7 @@ impl World {
             now: Time::default(),
             rng: StdRng::seed_from_u64(seed),
             hosts: BTreeMap::new(),
+            runs: BTreeMap::new(),
             due: BTreeMap::new(),
             count: 0,
             disks: 100,
@@ -211,7 +139,9 @@ impl World {
             is_dismissed: false,
         };
         let host = self.hosts.entry(node).or_insert(blank);
-        host.run += 1;
+        let run = self.runs.entry(node).or_insert(0);
+        *run += 1;
+        host.run = *run;
         let record = host.record();
         let seed = self.seed ^ (node << 32) ^ (host.run << 48);
         // Even nodes have logs that end with the process.
@@ -448,9 +378,9 @@ impl World {
     pub(crate) fn agrees(&self, nodes: &BTreeSet<u64>) -> bool {
         let mut views = self.running().map(|(_, log)| log.view());
         let Some(Some(first)) = views.next() else { return false };
-        let is_active = |seat: &membership::view_log::Seat| {
+        let is_active = |seat: &Seat| {
             nodes.contains(&seat.member.node.0)
-                && seat.state == membership::view_log::State::Active
+                && seat.state == State::Active
                 && self.hosts.get(&seat.member.node.0).is_some_and(|host| host.disk == seat.disk())
         };
         views.all(|view| view == Some(first))
