@@ -6,11 +6,12 @@
 //! suspected object. What comes of it is a stream of [`Action::Up`] and [`Action::Down`].
 //!
 //! That is a *hint*. Two nodes may believe different things at the same time; what the cluster
-//! agrees on, the view and its [`Epoch`], is decided elsewhere, by nodes that gossip has introduced
-//! to each other. This crate knows nothing of views, slots, streams or processing elements.
+//! agrees on, the view and its [`Epoch`], is decided by the [`view_log`], among nodes that gossip has
+//! introduced to each other. The two know nothing of one another: the driver of both passes on who is
+//! up and down. Neither knows of slots, streams or processing elements.
 //!
-//! It also has no clock, no socket and no chance of its own: [`Membership::step`] is told what
-//! happened and when, and answers with what to do.
+//! They also have no clock, no socket, no disk and no chance of their own: [`Membership::step`] is told
+//! what happened and when, and answers with what to do.
 //!
 //! ```
 //! use std::net::SocketAddr;
