@@ -158,7 +158,8 @@ use crate::{Epoch, Member, NodeId, Reason, Run, Time};
 /// What a view log starts from.
 #[derive(Clone, Debug)]
 pub struct Start<B: Body> {
-    /// The node, in this run. The run must be on disk before the node is heard of: ballots rest on it.
+    /// The node, in this run. The run must be on disk before the node is heard of: ballots rest on it. A
+    /// node whose disk is replaced and that keeps its name has to go on counting its runs.
     pub member: Member,
     /// Its data directory, and the logs on it.
     pub log: LogId,
@@ -313,9 +314,9 @@ impl<B: Body> ViewLog<B> {
         self.installed.as_ref()
     }
 
-    /// The cluster that the disk belongs to, for the handshake with others.
+    /// The cluster that the disk belongs to, for the handshake with others; known after the first step.
     pub fn cluster(&self) -> Option<ClusterId> {
-        self.record.view.as_ref().map(|view| view.head.cluster)
+        self.installed.as_ref().map(|view| view.head.cluster)
     }
 
     /// Our own seat in the installed view; nothing for a node that is no member.
@@ -326,8 +327,7 @@ impl<B: Body> ViewLog<B> {
     /// Of the voters of the newest view, how many may be there and how many it takes.
     pub fn quorum(&self) -> Option<(usize, usize)> {
         let head = &self.record.view.as_ref()?.head;
-        let live = head.voter_nodes().filter(|&node| !self.contacts.is_dead(self.now, node));
-        Some((live.count(), head.majority()))
+        Some((self.live_voters(head).count(), head.majority()))
     }
 
     fn start(&mut self, now: Time, out: &mut Vec<Action<B>>) {

@@ -42,7 +42,8 @@ pub(super) struct Contacts {
 
 impl Contacts {
     pub(super) fn up(&mut self, node: NodeId, run: Run) {
-        let known = self.known.get(&node);
+        // Another life has to show anew what it has.
+        let known = self.known.get(&node).filter(|known| known.run == run);
         let (view, told) = known.map_or((None, None), |known| (known.view, known.told));
         self.known.insert(node, Contact { dead_from: None, run, view, told });
     }

@@ -11,7 +11,7 @@ use super::message::{Event, Word};
 use super::proposer::Attempt;
 use super::view::voters;
 use super::wishes::{heed, joining, next_welcome};
-use super::{Action, Body, Epoch, Head, SEATS_MAX, Seat, State, View, ViewLog, Wish};
+use super::{Action, Body, DiskId, Epoch, Head, SEATS_MAX, Seat, State, View, ViewLog, Wish};
 use crate::{NodeId, Time};
 
 impl<B: Body> ViewLog<B> {
@@ -84,9 +84,12 @@ impl<B: Body> ViewLog<B> {
         seats.into_values().collect()
     }
 
-    /// A seat as who has it wants it.
+    /// A seat as who has it wants it. Who joins has to have shown that it knows: one that died on its way
+    /// in would otherwise become a voter before it is missed.
     fn heeded(&self, seat: &Seat, number: Epoch) -> Seat {
-        let wish = self.wishes.of(seat.node());
+        let shown = self.contacts.view(seat.node()).map(|view| view.number);
+        let is_here = seat.state != State::Joining || shown >= Some(seat.since);
+        let wish = self.wishes.of(seat.node()).filter(|_| is_here);
         wish.map_or_else(|| seat.clone(), |wish| heed(seat, wish, number))
     }
 
@@ -103,13 +106,23 @@ impl<B: Body> ViewLog<B> {
             && body.admits(head, &wish.member)
     }
 
+    /// The voters that may be there, in order: not down for long, and not known to have another disk.
+    pub(super) fn live_voters<'a>(&'a self, head: &'a Head) -> impl Iterator<Item = DiskId> + 'a {
+        head.voters.iter().copied().filter(|&disk| {
+            head.seat_of(disk).is_some_and(|seat| {
+                let wish = self.wishes.of(seat.node());
+                !self.contacts.is_dead(self.now, seat.node())
+                    && wish.is_none_or(|wish| wish.log.disk == disk)
+            })
+        })
+    }
+
     /// When this node would begin an attempt.
     pub(super) fn propose_at(&self) -> Option<Time> {
         let head = &self.record.view.as_ref()?.head;
         let since = self.chores.cause_since.filter(|_| self.proposer.is_idle())?;
-        let me = self.me.node;
-        let mut live = head.voter_nodes().filter(|&node| !self.contacts.is_dead(self.now, node));
-        let rank = head.is_voter(self.log.disk).then(|| live.position(|node| node == me))??;
+        let mut live = self.live_voters(head);
+        let rank = live.position(|disk| disk == self.log.disk)?;
         let rank = u32::try_from(rank).expect("there are few voters");
         let turn = since + self.config.gather + self.config.rank_delay * rank;
         Some(turn.max(self.proposer.not_before))

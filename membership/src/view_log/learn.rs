@@ -61,28 +61,21 @@ impl<B: Body> ViewLog<B> {
             let lost = head.lost.clone();
             out.push(Action::Tell(Event::Recovered { number: head.number, lost }));
         }
-        let disk = self.log.disk;
-        let was_member = before.is_some_and(|before| before.head.seat_of(disk).is_some());
-        if self.is_superseded(head, was_member) {
+        let seat = head.seat(self.me.node);
+        if seat.is_some_and(|seat| seat.member.run > self.me.run) {
+            // On our disk or another: this process is a past life of the node.
             self.is.over = true;
             out.push(Action::Tell(Event::Superseded));
             return;
         }
+        let disk = self.log.disk;
+        let was_member = before.is_some_and(|before| before.head.seat_of(disk).is_some());
         let is_leaving =
             self.wishes.of(self.me.node).is_some_and(|own| own.state == State::Draining);
         if was_member && head.seat_of(disk).is_none() && !is_leaving {
             out.push(Action::Tell(Event::Fenced));
         }
         out.push(Action::Install(view));
-    }
-
-    /// Whether somebody else sits in our seat: a later run of ours, or another disk under our key. A
-    /// disk that never had the seat asks for it; one that had it has been replaced.
-    fn is_superseded(&self, head: &Head, was_member: bool) -> bool {
-        head.seat(self.me.node).is_some_and(|seat| {
-            let is_other_disk = seat.disk() != self.log.disk;
-            (is_other_disk && was_member) || (!is_other_disk && seat.member.run > self.me.run)
-        })
     }
 
     /// Goes on without the members that are not there. What only they knew is lost.

@@ -73,8 +73,8 @@ pub enum Event {
     /// The others went on without this node. Whatever it held, somebody else may hold now. It asks to
     /// be let in again.
     Fenced,
-    /// Another disk or a later run has this node's seat. Nothing more comes of this view log, and the
-    /// process should end.
+    /// A later run of this node has its seat, with this disk or another. Nothing more comes of this view
+    /// log, and the process should end.
     Superseded,
     /// Too few voters are there for another view.
     QuorumLost {

@@ -100,10 +100,13 @@ impl<B: Body> Wishes<B> {
         &'a self,
         head: &'a Head,
     ) -> impl Iterator<Item = (NodeId, &'a Wish<B::Cause>)> {
-        let wants_in = |wish: &Wish<B::Cause>| {
-            wish.state != State::Draining && head.seat_of(wish.disk()).is_none()
+        let wants_in = |node, wish: &Wish<B::Cause>| {
+            // A later life may have the seat already.
+            let is_latest = head.seat(node).is_none_or(|seat| seat.member.run < wish.member.run);
+            is_latest && wish.state != State::Draining && head.seat_of(wish.disk()).is_none()
         };
-        let all = self.known.iter().filter(move |(_, (wish, hears))| *hears && wants_in(wish));
+        let all = self.known.iter();
+        let all = all.filter(move |&(&node, (wish, hears))| *hears && wants_in(node, wish));
         all.map(|(&node, (wish, _))| (node, wish))
     }
 }
@@ -210,7 +213,10 @@ mod tests {
         wishes.take(NodeId(4), wish(4, 1, 0), true);
         wishes.take(NodeId(5), wish(5, 1, 0), false);
         wishes.take(NodeId(6), Wish { state: State::Draining, ..wish(6, 1, 0) }, true);
+        let other_disk = |run, node| Wish { log: LogId::synced(DiskId(77)), ..wish(node, run, 0) };
+        wishes.take(NodeId(2), other_disk(1, 2), true); // No later than who has the seat.
+        wishes.take(NodeId(3), other_disk(2, 3), true);
         let nodes: Vec<_> = wishes.newcomers(&view.head).map(|(node, _)| node.0).collect();
-        assert_eq!(nodes, [4]);
+        assert_eq!(nodes, [3, 4]);
     }
 }

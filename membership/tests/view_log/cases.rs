@@ -44,6 +44,24 @@ fn after_a_cold_restart_the_old_view_goes_on() {
 }
 
 #[test]
+fn after_a_cold_restart_those_that_forgot_their_logs_are_there_anew() {
+    for seed in 0..5 {
+        let mut world = World::settled(seed, 4);
+        let before = world.number();
+        (1..=4).for_each(|node| world.crash(node));
+        (1..=4).for_each(|node| world.start(node));
+        world.run(ms(10_000));
+        assert!(world.agrees(&nodes(1..=4)), "seed {seed}\n{world}");
+        assert!(world.number() <= before + 4, "seed {seed}\n{world}");
+        let newest = world.referee.newest(77).unwrap();
+        for seat in &newest.head.seats {
+            let has_forgotten = seat.member.node.0 % 2 == 0;
+            assert_eq!(seat.since.0 > before, has_forgotten, "seed {seed}: {seat:?}\n{world}");
+        }
+    }
+}
+
+#[test]
 fn who_slept_through_many_views_needs_the_newest() {
     for seed in 0..5 {
         let mut world = World::settled(seed, 5);

@@ -208,3 +208,21 @@ fn who_is_beaten_waits_and_outbids() {
     assert!(desk.log.proposer.is_idle());
     assert_eq!(desk.log.propose_at(), Some(desk.now + Config::lan().rank_delay));
 }
+
+#[test]
+fn only_voters_propose_and_only_voters_answer() {
+    let mut four = View::clone(&view(3));
+    four.head.seats.push(seat(4, State::Joining));
+    let four = Arc::new(four);
+    let record = |node| Record { view: Some(Arc::clone(&four)), ..Record::blank(DiskId(node)) };
+    let mut desk = Desk::with(2, 1, record(2));
+    for word in [Word::Prepare(ballot(1, 4)), Word::Accept(ballot(1, 4), next(5))] {
+        let out = desk.give(said_at(&four, 4, 4, word));
+        assert_eq!(refused(&out), [&Refusal::NotAVoter(DiskId(4))]);
+    }
+    assert_eq!(desk.file.promised, None);
+    let mut desk = Desk::with(4, 1, record(4));
+    desk.give(Input::Ready);
+    desk.give(said_at(&four, 1, 1, Word::Prepare(ballot(1, 1))));
+    assert_eq!((desk.file.promised, desk.log.propose_at()), (None, None));
+}

@@ -7,6 +7,7 @@ use super::*;
 fn a_past_life_ends() {
     let later_run = |seat: &mut Seat| seat.member.run = Run(2);
     let other_disk = |seat: &mut Seat| {
+        seat.member.run = Run(2);
         seat.log = LogId::synced(DiskId(77));
         (seat.state, seat.since) = (State::Joining, Epoch(8));
     };
@@ -18,6 +19,11 @@ fn a_past_life_ends() {
         desk.give(said_at(&newer, 1, 1, Word::Decided(Arc::new(newer.clone()))));
         assert_eq!(desk.sync(), [Action::Tell(Event::Superseded)]);
         assert_eq!((desk.give(Input::Woke), desk.log.deadline()), (vec![], None));
+        // The later run itself is not told so.
+        let disk = newer.head.seats[1].disk();
+        let mut desk =
+            Desk::with(2, 2, Record { view: Some(Arc::new(newer)), ..Record::blank(disk) });
+        assert!(!desk.give(Input::Ready).contains(&Action::Tell(Event::Superseded)));
     }
 }
 
@@ -148,4 +154,87 @@ fn causes_are_bounded() {
     assert_eq!(known(&desk), Some(vec![20, 21]));
     let out = desk.hear(3, Word::Wish(wish));
     assert_eq!(refused(&out), [&Refusal::Seat(Run(1))], "nobody asks for another");
+}
+
+/// What gossip takes back within a second makes no view; who says itself that it goes is believed.
+#[test]
+fn a_death_has_to_last() {
+    let members = |desk: &Desk| {
+        let draft = desk.log.draft(desk.now);
+        draft.map(|view| view.head.seats.iter().map(|seat| seat.node().0).collect::<Vec<_>>())
+    };
+    let mut desk = Desk::voter(1);
+    desk.give(Input::Down(NodeId(2), Reason::Failed));
+    assert_eq!(desk.log.deadline(), Some(desk.now + Config::lan().stable_after));
+    desk.now = desk.now + Duration::from_millis(999);
+    assert_eq!(members(&desk), None);
+    desk.give(Input::Up(member(2)));
+    desk.now = desk.now + Duration::from_millis(1);
+    assert_eq!(members(&desk), None);
+    desk.give(Input::Down(NodeId(2), Reason::Left));
+    assert_eq!(members(&desk), Some(vec![1, 3]));
+    desk.give(Input::Down(NodeId(1), Reason::Left));
+    assert_eq!(members(&desk), Some(vec![1, 3]), "we know better");
+}
+
+/// A replica set that installed and died must not be made active.
+#[test]
+fn the_dead_want_nothing() {
+    let mut desk = Desk::voter(1);
+    let Seat { member, log, state, .. } = seat(2, State::Active);
+    desk.hear(2, Word::Wish(Wish { count: 0, member, log, state, causes: vec![9] }));
+    let note = |desk: &Desk| desk.log.draft(desk.now).map(|view| view.body.0.contains(&9));
+    assert_eq!(note(&desk), Some(true));
+    desk.give(Input::Down(NodeId(2), Reason::Left));
+    assert_eq!(note(&desk), Some(false));
+}
+
+/// A wish of a former life that was long on its way, with the disk that has since been replaced.
+#[test]
+fn a_newcomer_is_let_in_as_gossip_knows_it() {
+    let mut desk = Desk::voter(1);
+    let Seat { member, log, state, .. } = seat(4, State::Active);
+    let up = |run| Input::Up(Member { run: Run(run), ..member.clone() });
+    desk.give(up(2));
+    let wish = Wish { count: 0, member: member.clone(), log, state, causes: Vec::new() };
+    desk.hear(4, Word::Wish(wish));
+    assert_eq!(desk.log.draft(desk.now), None);
+    desk.give(up(1));
+    assert_eq!(desk.log.draft(desk.now).map(|view| view.head.seats.len()), Some(4));
+}
+
+/// One that died on its way in would become a voter before it is missed.
+#[test]
+fn who_joins_becomes_active_when_it_has_shown_that_it_knows() {
+    let mut four = View::clone(&view(3));
+    four.head.seats.push(Seat { since: Epoch(7), ..seat(4, State::Joining) });
+    let four = Arc::new(four);
+    let record = Record { view: Some(Arc::clone(&four)), ..Record::blank(DiskId(1)) };
+    let mut desk = Desk::with(1, 1, record);
+    desk.give(Input::Ready);
+    desk.give(Input::Up(member(4)));
+    let Seat { member, log, .. } = seat(4, State::Active);
+    let wish = Wish { count: 0, member, log, state: State::Active, causes: Vec::new() };
+    desk.give(said_at(&view(2), 4, 4, Word::Wish(wish)));
+    assert_eq!(desk.log.draft(desk.now), None);
+    desk.give(said_at(&four, 4, 4, Word::Here));
+    let state = |view: Arc<View<Notes>>| view.head.seats[3].state;
+    assert_eq!(desk.log.draft(desk.now).map(state), Some(State::Active));
+}
+
+/// A voter whose node is there with another disk is lost all the same.
+#[test]
+fn a_replaced_disk_is_a_lost_voter() {
+    let mut desk = Desk::voter(1);
+    let told = |desk: &mut Desk, node: u64| {
+        let log = LogId::synced(DiskId(70 + node));
+        let (member, causes) = (member(node), Vec::new());
+        let wish = Wish { count: 0, member, log, state: State::Active, causes };
+        let out = desk.give(said(node, 70 + node, Word::Wish(wish)));
+        out.into_iter().find(|action| matches!(action, Action::Tell(_)))
+    };
+    assert_eq!(told(&mut desk, 2), None);
+    let lost = Event::QuorumLost { live: 1, needed: 2 };
+    assert_eq!(told(&mut desk, 3), Some(Action::Tell(lost)));
+    assert_eq!(desk.log.quorum(), Some((1, 2)));
 }
