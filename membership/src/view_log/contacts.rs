@@ -232,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_node_has_shown_is_of_one_life_and_only_grows() {
+        let (mut contacts, old, new) = (Contacts::default(), view(2).id(), view(3).id());
+        contacts.up(NODE, Run(1));
+        for (shown, known) in [(None, None), (Some(new), Some(new)), (Some(old), Some(new))] {
+            contacts.saw(NODE, shown);
+            assert_eq!(contacts.view(NODE), known);
+        }
+        contacts.up(NODE, Run(1));
+        assert_eq!(contacts.view(NODE), Some(new));
+        contacts.up(NODE, Run(2));
+        assert_eq!(contacts.view(NODE), None);
+    }
+
+    #[test]
     fn a_view_is_sent_again_only_after_a_while() {
         let mut contacts = Contacts::default();
         let (wait, first, second) = (Duration::from_millis(9), view(2).id(), view(3).id());

@@ -43,6 +43,10 @@ impl Body for Notes {
         let is_kept = self.0.is_subset(&next.0);
         is_kept.then_some(()).ok_or_else(|| "a note is missing".to_owned())
     }
+
+    fn admits(&self, _: &Head, member: &Member) -> bool {
+        member.containers < 100
+    }
 }
 
 pub(super) fn member(node: u64) -> Member {

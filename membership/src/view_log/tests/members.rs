@@ -201,6 +201,10 @@ fn a_newcomer_is_let_in_as_gossip_knows_it() {
     assert_eq!(desk.log.draft(desk.now), None);
     desk.give(up(1));
     assert_eq!(desk.log.draft(desk.now).map(|view| view.head.seats.len()), Some(4));
+    let too_large = Member { containers: 100, ..member.clone() };
+    let wish = Wish { count: 1, member: too_large, log, state, causes: Vec::new() };
+    desk.hear(4, Word::Wish(wish));
+    assert_eq!(desk.log.draft(desk.now), None, "the body has no room for it");
 }
 
 /// One that died on its way in would become a voter before it is missed.
