@@ -12,6 +12,8 @@
 //!     Param::integer("k", "how many are kept").between(1, 1_000).default(10),
 //!     Param::texts("paths", "the files to read; `*` stands for any name").required(),
 //!     Param::duration("every", "how often to look for new files").optional(),
+//!     Param::text("order", "which file is read first").one_of(&["name", "age"]).default("name"),
+//!     Param::float("share", "how much of a file is read").between(0.0, 1.0).default(1.0),
 //! ];
 //! assert_eq!(PARAMS[0].name, "k");
 //! ```
@@ -34,15 +36,17 @@ pub struct Param {
 }
 
 /// The values that a parameter takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ParamKind {
     /// An integer between two others, both included.
     Integer(i64, i64),
-    /// A finite number.
-    Float,
+    /// A finite number between two others, both included.
+    Float(f64, f64),
     /// A text.
     Text,
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
     /// A list of texts.
     Texts,
     /// A duration such as `"250ms"`.
@@ -88,7 +92,7 @@ impl Param {
 
     /// A finite number; the file may write it as an integer.
     pub const fn float(name: &'static str, doc: &'static str) -> UnsetParam<f64> {
-        UnsetParam::new(name, doc, ParamKind::Float)
+        UnsetParam::new(name, doc, ParamKind::Float(f64::MIN, f64::MAX))
     }
 
     /// A text.
@@ -121,13 +125,29 @@ impl fmt::Display for ParamKind {
             Self::Integer(i64::MIN, i64::MAX) => f.write_str("an integer"),
             Self::Integer(low, i64::MAX) => write!(f, "an integer of at least {low}"),
             Self::Integer(low, high) => write!(f, "an integer from {low} to {high}"),
-            Self::Float => f.write_str("a finite number"),
+            Self::Float(f64::MIN, f64::MAX) => f.write_str("a finite number"),
+            Self::Float(low, f64::MAX) => write!(f, "a number of at least {low}"),
+            Self::Float(low, high) => write!(f, "a number from {low} to {high}"),
             Self::Text => f.write_str("a string"),
+            Self::OneOf(choices) => write_choices(f, choices),
             Self::Texts => f.write_str("an array of strings"),
             Self::Duration => f.write_str("a duration"),
             Self::Boolean => f.write_str("true or false"),
         }
     }
+}
+
+/// Writes ``a`, `b` or `c``.
+fn write_choices(f: &mut fmt::Formatter<'_>, choices: &[&str]) -> fmt::Result {
+    for (at, choice) in choices.iter().enumerate() {
+        let before = match at {
+            0 => "",
+            _ if at + 1 == choices.len() => " or ",
+            _ => ", ",
+        };
+        write!(f, "{before}`{choice}`")?;
+    }
+    Ok(())
 }
 
 /// A parameter of which it is not yet said what happens when it is missing.
@@ -181,15 +201,43 @@ impl UnsetParam<i64> {
 }
 
 impl UnsetParam<f64> {
+    /// Refuses numbers below `low` or above `high`.
+    #[must_use]
+    pub const fn between(mut self, low: f64, high: f64) -> Self {
+        self.kind = ParamKind::Float(low, high);
+        self
+    }
+
     /// Without it, this is the value.
+    ///
+    /// # Panics
+    ///
+    /// Does not compile, as a constant, if the default is out of the range.
     pub const fn default(self, value: f64) -> Param {
+        if let ParamKind::Float(low, high) = self.kind {
+            assert!(low <= value && value <= high, "the default is out of the range");
+        }
         self.set(Presence::Default(ParamDefault::Float(value)))
     }
 }
 
 impl UnsetParam<&'static str> {
+    /// Refuses all texts but these.
+    #[must_use]
+    pub const fn one_of(mut self, choices: &'static [&'static str]) -> Self {
+        self.kind = ParamKind::OneOf(choices);
+        self
+    }
+
     /// Without it, this is the value.
+    ///
+    /// # Panics
+    ///
+    /// Does not compile, as a constant, if the default is none of the choices.
     pub const fn default(self, value: &'static str) -> Param {
+        if let ParamKind::OneOf(choices) = self.kind {
+            assert!(is_among(value, choices), "the default is none of the choices");
+        }
         self.set(Presence::Default(ParamDefault::Text(value)))
     }
 }
@@ -215,6 +263,27 @@ impl UnsetParam<bool> {
     }
 }
 
+/// `choices.contains(&value)`, in a constant.
+const fn is_among(value: &str, choices: &[&str]) -> bool {
+    let mut at = 0;
+    while at < choices.len() {
+        if is_equal(value.as_bytes(), choices[at].as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// `a == b`, in a constant.
+const fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,12 +296,27 @@ mod tests {
             (Param::integer("a", "").between(1, i64::MAX).required(), "an integer of at least 1"),
             (Param::integer("a", "").between(1, 9).required(), "an integer from 1 to 9"),
             (Param::float("a", "").required(), "a finite number"),
+            (Param::float("a", "").between(0.5, f64::MAX).required(), "a number of at least 0.5"),
+            (Param::float("a", "").between(0.0, 10.0).required(), "a number from 0 to 10"),
             (Param::text("a", "").required(), "a string"),
+            (Param::text("a", "").one_of(&["b", "c"]).required(), "`b` or `c`"),
+            (Param::text("a", "").one_of(&["b", "c", "d"]).required(), "`b`, `c` or `d`"),
             (Param::texts("a", "").required(), "an array of strings"),
             (Param::duration("a", "").required(), "a duration"),
             (Param::boolean("a", "").required(), "true or false"),
         ] {
             assert_eq!(shown(param), text);
         }
+    }
+    #[test]
+    fn a_default_is_one_of_the_choices() {
+        let choices = ["ab", "b", ""];
+        for choice in choices {
+            assert!(is_among(choice, &choices), "{choice:?}");
+        }
+        for other in ["a", "abc", "B", "ba"] {
+            assert!(!is_among(other, &choices), "{other:?}");
+        }
+        assert!(!is_among("", &["a"]) && !is_among("a", &[]));
     }
 }

@@ -19,7 +19,7 @@ use super::document::{DURATION_HELP, shown_type};
 use super::duration::{DurationError, parse_duration, show_duration};
 use super::located::Located;
 use super::param::{Param, ParamDefault, ParamKind, Presence};
-use super::suggest::{did_you_mean, quoted};
+use super::suggest::{did_you_mean, quoted, suggest};
 
 /// A value as a topology gives it, before it is known what is wanted.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,8 +210,8 @@ impl ParamKind {
     fn getter(self) -> &'static str {
         match self {
             Self::Integer(..) => "integer",
-            Self::Float => "float",
-            Self::Text => "text",
+            Self::Float(..) => "float",
+            Self::Text | Self::OneOf(_) => "text",
             Self::Texts => "texts",
             Self::Duration => "duration",
             Self::Boolean => "boolean",
@@ -313,13 +313,20 @@ impl Value {
             (ParamKind::Integer(low, high), ParamValue::Integer(value)) => {
                 (low..=high).contains(value).then_some(Self::Integer(*value))
             }
-            (ParamKind::Float, ParamValue::Float(value)) => {
-                value.is_finite().then_some(Self::Float(*value))
+            (ParamKind::Float(low, high), ParamValue::Float(value)) => {
+                (low..=high).contains(value).then_some(Self::Float(*value))
             }
-            (ParamKind::Float, ParamValue::Integer(value)) => {
-                i32::try_from(*value).ok().map(|value| Self::Float(value.into()))
+            (ParamKind::Float(low, high), ParamValue::Integer(value)) => {
+                let value = i32::try_from(*value).ok().map(f64::from);
+                value.filter(|value| (low..=high).contains(value)).map(Self::Float)
             }
             (ParamKind::Text, ParamValue::Text(text)) => Some(Self::Text(text.clone())),
+            (ParamKind::OneOf(choices), ParamValue::Text(text)) => {
+                if !choices.contains(&text.as_str()) {
+                    return none_of(param, choices, given.span(), text, problems);
+                }
+                Some(Self::Text(text.clone()))
+            }
             (ParamKind::Texts, ParamValue::Texts(texts)) => Some(Self::Texts(texts.clone())),
             (ParamKind::Boolean, ParamValue::Boolean(value)) => Some(Self::Boolean(*value)),
             (ParamKind::Duration, ParamValue::Text(text)) => {
@@ -391,6 +398,21 @@ fn missing(param: &Param, site: Option<Range<usize>>) -> Diagnostic {
 
 fn help(param: &Param) -> String {
     format!("`{}`: {}", param.name, param.doc)
+}
+
+fn none_of<T>(
+    param: &Param,
+    choices: &'static [&'static str],
+    span: Option<Range<usize>>,
+    found: &str,
+    problems: &mut Problems,
+) -> Option<T> {
+    let (name, kind) = (param.name, param.kind);
+    let text = format!("the parameter `{name}` must be {kind}, not {}", quoted(found));
+    let help = suggest(found, choices.iter().copied())
+        .map_or_else(|| help(param), |guess| format!("did you mean {}?", quoted(guess)));
+    problems.push(Diagnostic::new(text).at(span, format!("{kind} is expected")).with_help(help));
+    None
 }
 
 fn no_duration<T>(

@@ -73,10 +73,11 @@ const FILES: &[Param] = &[Param::texts("paths", "the files to read").required()]
 const TOP_K: &[Param] = &[
     Param::integer("k", "how many are kept").between(1, 1_000).default(10),
     Param::duration("every", "how often they are shown").optional(),
-    Param::float("share", "the least share of one that is kept").default(0.5),
+    Param::float("share", "the least share of one that is kept").between(0.0, 1.0).default(0.5),
     Param::text("title", "what is shown above").default("top"),
     Param::boolean("quiet", "whether nothing is shown").default(false),
     Param::texts("ignored", "what is left out").default(&["the", "a"]),
+    Param::text("order", "what they are ordered by").one_of(&["count", "word"]).optional(),
 ];
 
 fn catalog() -> Catalog {
@@ -203,10 +204,11 @@ fn params_are_those_of_the_file_and_the_defaults() {
     let shown = serde_json::to_string(params).unwrap();
     assert_eq!(shown, r#"{"ignored":["the","a"],"k":20,"quiet":false,"share":0.5,"title":"top"}"#);
 
-    let given = [("every", Duration::from_secs(90).into()), ("share", 1.into())];
+    let given =
+        [("every", Duration::from_secs(90).into()), ("share", 1.into()), ("order", "word".into())];
     let params = Params::new(TOP_K, given).unwrap();
     assert_eq!(params.optional_duration("every"), Some(Duration::from_secs(90)));
-    assert_eq!(params.float("share"), 1.0);
+    assert_eq!((params.float("share"), params.optional_text("order")), (1.0, Some("word")));
     assert!(params.has("every") && params != plan.prototypes[4].params);
     assert!(serde_json::to_string(&params).unwrap().contains(r#""every":"90s""#));
 }
@@ -224,7 +226,7 @@ fn asking_for_what_params_do_not_declare_says_what_to_declare() {
             let _ = params.integer("kk");
         }),
         "PARAMS do not declare `kk`; they declare \
-         [\"every\", \"ignored\", \"k\", \"quiet\", \"share\", \"title\"]"
+         [\"every\", \"ignored\", \"k\", \"order\", \"quiet\", \"share\", \"title\"]"
     );
     assert_eq!(
         panic_of(&|params| {
@@ -897,9 +899,15 @@ emits = "x""#, r#"35:9 "x" | the type `print` emits nothing | leave `emits` out 
         ("params = { k = 20 }", "params = { k = 99999999999999999999 }", "25:16 99999999999999999999 | the parameter `k` must be an integer from 1 to 1000, not an integer beyond 64 bits | an integer from 1 to 1000 is expected | `k`: how many are kept"),
         ("params = { k = 20 }", "params = { every = 5 }", r#"25:20 5 | the duration of the parameter `every` has no unit | not a duration | write a whole number and its unit: "250ms", "1s", "10m" or "2h""#),
         ("params = { k = 20 }", r#"params = { every = "5 s" }"#, r#"25:20 "5 s" | the duration of the parameter `every` is not a number with a unit | not a duration | write a whole number and its unit: "250ms", "1s", "10m" or "2h""#),
-        ("params = { k = 20 }", "params = { share = inf }", "25:20 inf | the parameter `share` must be a finite number, not inf | a finite number is expected | `share`: the least share of one that is kept"),
-        ("params = { k = 20 }", "params = { share = 2020-01-01 }", "25:20 2020-01-01 | the parameter `share` must be a finite number, not a datetime | a finite number is expected | `share`: the least share of one that is kept"),
-        ("params = { k = 20 }", "params = { zzz = 1 }", "25:12 zzz | unknown parameter `zzz` | not a parameter of this type | parameters: `k`, `every`, `share`, `title`, `quiet`, `ignored`"),
+        ("params = { k = 20 }", "params = { share = inf }", "25:20 inf | the parameter `share` must be a number from 0 to 1, not inf | a number from 0 to 1 is expected | `share`: the least share of one that is kept"),
+        ("params = { k = 20 }", "params = { share = 2020-01-01 }", "25:20 2020-01-01 | the parameter `share` must be a number from 0 to 1, not a datetime | a number from 0 to 1 is expected | `share`: the least share of one that is kept"),
+        ("params = { k = 20 }", "params = { share = 1.5 }", "25:20 1.5 | the parameter `share` must be a number from 0 to 1, not 1.5 | a number from 0 to 1 is expected | `share`: the least share of one that is kept"),
+        ("params = { k = 20 }", "params = { share = -1 }", "25:20 -1 | the parameter `share` must be a number from 0 to 1, not -1 | a number from 0 to 1 is expected | `share`: the least share of one that is kept"),
+        ("params = { k = 20 }", "params = { share = nan }", "25:20 nan | the parameter `share` must be a number from 0 to 1, not NaN | a number from 0 to 1 is expected | `share`: the least share of one that is kept"),
+        ("params = { k = 20 }", r#"params = { order = "cuont" }"#, r#"25:20 "cuont" | the parameter `order` must be `count` or `word`, not `cuont` | `count` or `word` is expected | did you mean `count`?"#),
+        ("params = { k = 20 }", r#"params = { order = "up" }"#, r#"25:20 "up" | the parameter `order` must be `count` or `word`, not `up` | `count` or `word` is expected | `order`: what they are ordered by"#),
+        ("params = { k = 20 }", "params = { order = 1 }", "25:20 1 | the parameter `order` must be `count` or `word`, not 1 | `count` or `word` is expected | `order`: what they are ordered by"),
+        ("params = { k = 20 }", "params = { zzz = 1 }", "25:12 zzz | unknown parameter `zzz` | not a parameter of this type | parameters: `k`, `every`, `share`, `title`, `quiet`, `ignored`, `order`"),
         (r#"{ stream = "lines", grouping = "shuffle" }"#, r#"{ stream = "lines" }"#, r#"10:21 "lines" | the input `lines` of `split` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, or grouping = "shuffle", "local-or-shuffle" or "global""#),
         (r#"{ stream = "words", key = ["text"] }"#, r#"{ stream = "words", key = ["text"] }, { stream = "counts" }"#, r#"16:59 "counts" | the input `counts` of `count` needs a key | no instance is chosen | another input has a key, so there is an instance per key; give this one a key too, or give the PE a `parallelism`
 16:59 "counts" | the type `counter` does not take `Count` | its events are `Count` | it takes `Word`

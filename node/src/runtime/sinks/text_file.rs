@@ -17,7 +17,7 @@ pub(in crate::runtime) const PARAMS: &[Param] = &[
     Param::text("path", "the file to write; several instances add their numbers to the name")
         .required(),
     Param::boolean("append", "keep what is in the file when the node starts").default(false),
-    Param::text("format", "`json` or `tsv`").default("json"),
+    Param::text("format", "how a row is written").one_of(&["json", "tsv"]).default("json"),
 ];
 
 /// The files that a node has begun. One that is opened again, since a view took the instance away and
@@ -29,12 +29,8 @@ pub(in crate::runtime) fn opener() -> Arc<OpenSink> {
     let begun = Begun::default();
     Arc::new(move |place| {
         let format = match place.params.text("format") {
-            "json" => Format::Json,
             "tsv" => Format::Tsv,
-            other => {
-                let text = format!("`format` must be `json` or `tsv`, not `{other}`");
-                return Err(SpoutError::new(text));
-            }
+            _ => Format::Json,
         };
         let path = path(&place);
         let shown = path.display().to_string();
@@ -139,17 +135,22 @@ mod tests {
     #[test]
     fn what_cannot_be_opened_is_named() {
         let dir = ScratchDir::new();
-        let refusal = |path: &Path, more: &[_]| {
-            let params = params(path, more);
+        let refusal = |path: &Path| {
+            let params = params(path, &[]);
             let refused = opener()(place(&params)).err();
             refused.unwrap().to_string().replace(dir.path("").to_str().unwrap(), "DIR/")
         };
-        let missing = refusal(&dir.path("none/out.json"), &[]);
+        let missing = refusal(&dir.path("none/out.json"));
         assert_eq!(missing, "DIR/none/out.json: No such file or directory (os error 2)");
-        let is_dir = refusal(&dir.path(""), &[]);
+        let is_dir = refusal(&dir.path(""));
         assert_eq!(is_dir, "DIR/: Is a directory (os error 21)");
-        let format = refusal(&dir.path("a"), &[("format", "csv".into())]);
-        assert_eq!(format, "`format` must be `json` or `tsv`, not `csv`");
-        assert!(!dir.path("a").exists(), "nothing is begun when the parameters are wrong");
+    }
+
+    #[test]
+    fn a_format_that_there_is_not_is_refused_with_the_topology() {
+        let given = [("path", "a".into()), ("format", "csv".into())];
+        let refused = Params::new(PARAMS, given).unwrap_err();
+        let expected = "the parameter `format` must be `json` or `tsv`, not `csv`";
+        assert_eq!(refused[0].message, expected);
     }
 }
