@@ -47,8 +47,9 @@ pub mod cli;
 
 pub use app::App;
 pub use pe::{
-    Ctx, Encoded, Event, EventRef, KeyRef, Line, LineRef, Next, On, Opening, Param, Params,
-    PartitionName, Pe, Position, Removal, Spout, SpoutError, Waker, topology,
+    Ctx, Encoded, Event, EventRef, Generated, GeneratedRef, KeyRef, Line, LineRef, Next, On,
+    Opening, Param, Params, PartitionName, Pe, Position, Removal, Spout, SpoutError, Waker,
+    topology,
 };
 
 /// What `#[derive(Event)]` names.

@@ -21,6 +21,10 @@ fn the_topologies_of_the_examples_are_in_order() {
     let start = format!("ok: {} (1 spout, 5 PEs, hash ", top_words.display());
     assert!(said.starts_with(&start), "{said}");
 
+    let generated = root().join("examples/generated.toml");
+    let checked = support::starling().arg("check").arg(generated).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+
     let click_through = root().join("examples/click-through.toml");
     let checked = support::example("click_through").arg("check").arg(click_through).output();
     assert_eq!(checked.unwrap().status.code(), Some(0));

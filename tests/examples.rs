@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -53,6 +53,33 @@ fn count_words(folder: &Path) -> Vec<Place> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     (1..=10).zip(counts).map(|(rank, (word, n))| Place { rank, word, n }).collect()
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    key: u64,
+}
+
+#[test]
+fn generated_numbers_reach_their_sinks() {
+    let folder = support::folder("generated");
+    let topology = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/generated.toml");
+    let arguments = ["--bootstrap".as_ref(), "--topology".as_ref(), topology.as_os_str()];
+    let node = Node::start(support::starling(), &folder, arguments);
+
+    let status = node.wait_until("ended");
+    let part = &status.topologies[0];
+    let positions: Vec<_> =
+        part.spouts[0].partitions.iter().map(|partition| partition.position).collect();
+    assert_eq!(positions, [750; 4], "{part:?}");
+    let applied: Vec<_> = part.pes.iter().map(|pe| (&*pe.name, pe.applied)).collect();
+    assert_eq!(applied, [("print", 3000), ("seen", 3000)]);
+    let rows: Vec<Row> = node.client().table("seen").unwrap();
+    let keys: BTreeSet<_> = rows.iter().map(|row| row.key).collect();
+    assert_eq!(keys.len(), rows.len(), "one row for each key");
+    // The rarest has one chance in 519 with each event.
+    assert!(keys.len() > 90 && keys.iter().all(|&key| key < 100), "{keys:?}");
+    assert!(node.stop().success());
 }
 
 #[derive(Debug, Deserialize)]

@@ -39,6 +39,7 @@
 mod container;
 mod ctx;
 mod event_type;
+mod generated;
 mod host;
 mod instance_key;
 mod instances;
@@ -55,6 +56,7 @@ mod trigger;
 pub use container::{Action, Container, Credit, Input, Parcel, Returned};
 pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};
+pub use generated::{Generated, GeneratedColumns, GeneratedRef};
 pub use instance_key::KeyRef;
 pub use layout::{CONTAINERS_MAX, Layout, Phase, Place};
 pub use line::{Line, LineColumns, LineRef};

@@ -120,7 +120,8 @@ pub struct Program {
 }
 
 impl Default for Program {
-    /// The shipped spouts and sinks: `text-files` and `lines`, `stdout`, `text-file` and `table`.
+    /// The shipped spouts and sinks: `text-files`, `lines` and `generator`, `stdout`, `text-file` and
+    /// `table`.
     fn default() -> Self {
         let tables = Arc::default();
         Self { registry: shipped(&tables), tables }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use pe::Registry;
 
 use super::sinks::{stdout, table, text_file};
-use super::spouts::{Lines, TextFiles};
+use super::spouts::{Generator, Lines, TextFiles};
 use super::tables::Tables;
 
-/// A registry with the shipped spouts and sinks: `text-files` and `lines`, `stdout`, `text-file` and
-/// `table`.
+/// A registry with the shipped spouts and sinks: `text-files`, `lines` and `generator`, `stdout`,
+/// `text-file` and `table`.
 ///
 /// `tables` is where the `table` sinks keep their rows, for whoever shows them; who only checks
 /// topologies gives an empty one.
@@ -20,6 +20,7 @@ pub(super) fn shipped(tables: &Arc<Tables>) -> Registry {
     Registry::new()
         .spout::<TextFiles>("text-files")
         .spout::<Lines>("lines")
+        .spout::<Generator>("generator")
         .sink("stdout", stdout::PARAMS, stdout::opener())
         .sink("text-file", text_file::PARAMS, text_file::opener())
         .sink("table", table::PARAMS, table::opener(tables))
@@ -34,9 +35,10 @@ mod tests {
         let catalog = shipped(&Arc::default()).catalog();
         let (spouts, sinks): (Vec<_>, Vec<_>) =
             (catalog.spouts.keys().collect(), catalog.pes.keys().collect());
-        assert_eq!(spouts, ["lines", "text-files"]);
+        assert_eq!(spouts, ["generator", "lines", "text-files"]);
         assert_eq!(sinks, ["stdout", "table", "text-file"]);
         assert_eq!(catalog.spouts["lines"].outputs, catalog.spouts["text-files"].outputs);
         assert_eq!(catalog.spouts["lines"].outputs[0].name, "Line");
+        assert_eq!(catalog.spouts["generator"].outputs[0].name, "Generated");
     }
 }

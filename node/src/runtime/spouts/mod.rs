@@ -1,14 +1,19 @@
-//! The shipped sources: where they read is here, what a line is they share.
+//! The shipped sources. Those of text share what a line is; the generator has its keys and times apart.
 
 mod fault;
+mod generator;
+mod keys;
 mod line_decoder;
 mod lines;
 #[cfg(test)]
 mod probe;
+mod schedule;
 #[cfg(test)]
 pub(super) mod scratch_dir;
 mod text_files;
+mod zipf;
 
+pub(super) use generator::Generator;
 pub(super) use lines::Lines;
 pub(super) use text_files::TextFiles;
 

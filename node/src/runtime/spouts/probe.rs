@@ -11,25 +11,32 @@ use pe::{
     Position, Registry, Rows, RunReport, Sink, Spout, SpoutError, Waker,
 };
 use routing::SlotTable;
+use serde_json::Value;
 
 /// One spout that feeds one sink, which keeps what comes.
 pub(super) struct Probe {
     /// `None` once it was stopped.
     container: Option<Container>,
-    lines: Arc<Mutex<Vec<String>>>,
+    /// The first field of each event.
+    fields: Fields,
     /// Hears of each wake-up, and of the end of the last thread that could cause one.
     pub(super) woken: Receiver<()>,
 }
 
-struct Collector(Arc<Mutex<Vec<String>>>);
+type Fields = Arc<Mutex<Vec<Value>>>;
+
+/// A run that takes more steps than this goes round in circles.
+const STEPS_MAX: usize = 10_000;
+
+struct Collector(Fields);
 
 impl Sink for Collector {
     fn write(&mut self, rows: &dyn Rows) -> Result<(), SpoutError> {
-        let mut lines = self.0.lock().unwrap();
+        let mut fields = self.0.lock().unwrap();
         for at in 0..rows.len() {
             let mut json = Vec::new();
             rows.write_field(at, 0, &mut json);
-            lines.push(serde_json::from_slice(&json).unwrap());
+            fields.push(serde_json::from_slice(&json).unwrap());
         }
         Ok(())
     }
@@ -37,19 +44,16 @@ impl Sink for Collector {
 
 /// The parameters of a spout, as its topology would give them.
 pub(super) fn params<S: Spout>(text: &str) -> Result<Params, String> {
-    let registry = Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&lines()));
+    let registry =
+        Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&Fields::default()));
     plan(&registry, text).map(|plan| plan.prototypes[0].params.clone())
 }
 
 const NO_PARAMS: &[Param] = &[];
 
-fn lines() -> Arc<Mutex<Vec<String>>> {
-    Arc::default()
-}
-
-fn opener(lines: &Arc<Mutex<Vec<String>>>) -> Arc<pe::OpenSink> {
-    let lines = Arc::clone(lines);
-    Arc::new(move |_| Ok(Box::new(Collector(Arc::clone(&lines)))))
+fn opener(fields: &Fields) -> Arc<pe::OpenSink> {
+    let fields = Arc::clone(fields);
+    Arc::new(move |_| Ok(Box::new(Collector(Arc::clone(&fields)))))
 }
 
 fn plan(registry: &Registry, params: &str) -> Result<pe::topology::Plan, String> {
@@ -66,9 +70,9 @@ fn plan(registry: &Registry, params: &str) -> Result<pe::topology::Plan, String>
 impl Probe {
     /// Opens a partition of a spout that was told `text`.
     pub(super) fn open<S: Spout>(text: &str, name: PartitionName, position: Position) -> Self {
-        let lines = lines();
+        let fields = Fields::default();
         let registry =
-            Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&lines));
+            Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&fields));
         let plans = [Arc::new(plan(&registry, text).unwrap())];
         let (me, since) = (NodeId(7), Epoch(1));
         let places = vec![Place { node: me, since, containers: 1, is_active: true }];
@@ -78,7 +82,7 @@ impl Probe {
         // An error says that the probe is gone.
         let waker = Waker::new(move || sender.send(()).unwrap_or_default());
         let container = Container::new(0, layout, &registry, &plans, waker);
-        let mut probe = Self { container: Some(container), lines, woken };
+        let mut probe = Self { container: Some(container), fields, woken };
         probe.step(0.0, Input::Open { topology: 0, prototype: 0, name, position });
         probe
     }
@@ -91,9 +95,18 @@ impl Probe {
     /// Steps until there is nothing to do at this time.
     pub(super) fn run(&mut self, seconds: f64) {
         self.drain(seconds);
-        while self.container().wants_turn() {
+        for _ in 0..STEPS_MAX {
+            if !self.container().wants_turn() {
+                return;
+            }
             self.drain(seconds);
         }
+        panic!("after {STEPS_MAX} steps the spout wants yet another turn");
+    }
+
+    /// When the container is to be stepped again, in seconds, if nothing happens before.
+    pub(super) fn deadline(&mut self) -> Option<f64> {
+        self.container().deadline().map(|time| time.0.as_secs_f64())
     }
 
     /// Steps whenever the spout is woken, until it is exhausted.
@@ -143,8 +156,17 @@ impl Probe {
 
     /// The lines that came since the last call.
     pub(super) fn lines(&mut self) -> Vec<String> {
+        self.fields().iter().map(|field| field.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The numbers that came since the last call.
+    pub(super) fn numbers(&mut self) -> Vec<u64> {
+        self.fields().iter().map(|field| field.as_u64().unwrap()).collect()
+    }
+
+    fn fields(&mut self) -> Vec<Value> {
         self.report();
-        std::mem::take(&mut *self.lines.lock().unwrap())
+        std::mem::take(&mut *self.fields.lock().unwrap())
     }
 
     fn report(&mut self) -> RunReport {
