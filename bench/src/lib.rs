@@ -39,6 +39,7 @@ pub mod measure;
 mod outcome;
 mod process;
 mod spec;
+mod split;
 mod table;
 mod unsupported;
 mod work;

@@ -7,6 +7,7 @@ use pe::{Ctx, Event, Line, LineRef, On, Pe, Removal};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ledger;
+use crate::split::each_word;
 use crate::{TOP_WORDS, digest};
 
 /// A word of a line.
@@ -40,12 +41,8 @@ impl Pe for Splitter {
 
 impl On<Line> for Splitter {
     fn on(&mut self, line: LineRef<'_>, ctx: &mut Ctx<'_, Word>) {
-        let mut at = 0;
-        for end in memchr::memchr_iter(b' ', line.text.as_bytes()) {
-            ctx.emit(WordRef { text: &line.text[at..end] });
-            at = end + 1;
-        }
-        ctx.emit(WordRef { text: &line.text[at..] });
+        let text = line.text;
+        each_word(text.as_bytes(), |start, end| ctx.emit(WordRef { text: &text[start..end] }));
     }
 }
 
