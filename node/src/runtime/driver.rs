@@ -64,6 +64,8 @@ pub(super) struct Driver {
     pub(super) tell_handshakes: Time,
     pub(super) next_seeds: Time,
     pub(super) seed_rounds: u32,
+    /// Attempts to reach a seed that failed before there was a view.
+    pub(super) failed_dials: u32,
     pub(super) is_stopping: bool,
     pub(super) outcome: Option<Result<Exit, RunError>>,
 }
@@ -248,7 +250,9 @@ impl Driver {
                 }
             }
             (Side::Control, NetEvent::DialFailed { text, .. }) if self.core.record().is_none() => {
-                if self.seed_rounds.is_power_of_two() {
+                // By their own number: an attempt may take longer than a round of them.
+                self.failed_dials += 1;
+                if self.failed_dials.is_power_of_two() {
                     tracing::warn!("a seed cannot be reached: {text}");
                 }
             }

@@ -274,6 +274,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         tell_handshakes: Time::default(),
         next_seeds: Time::default(),
         seed_rounds: 0,
+        failed_dials: 0,
         is_stopping: false,
         outcome: None,
     };
