@@ -16,10 +16,10 @@ use std::time::Duration;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::Topology;
 use pe::{
-    Action, Container, Ctx, Event, Input, Layout, Next, On, Opening, Params, PartitionName, Pe,
-    Phase, Place, Position, Registry, Spout, SpoutError, Waker,
+    Action, Container, Ctx, Event, Home, Input, Layout, Next, On, Opening, Params, PartitionName,
+    Pe, Phase, Place, Position, Registry, Spout, SpoutError, Waker, active_containers,
+    spread_tasks,
 };
-use routing::SlotTable;
 
 struct Counting;
 
@@ -147,8 +147,9 @@ impl Node {
         let plans = [Arc::new(plan.unwrap())];
         let me = NodeId(1);
         let places = vec![Place { node: me, since: Epoch(1), containers: 2, is_active: true }];
-        let table = SlotTable::of_one(me, 1024);
-        let layout = Layout::new(Epoch(1), me, places, table, &plans, vec![Phase::Running]);
+        let slots = vec![Home::first(me); 1024];
+        let tasks = spread_tasks(&plans, &active_containers(&places));
+        let layout = Layout::new(Epoch(1), me, places, slots, tasks, &plans, vec![Phase::Running]);
         let layout = Arc::new(layout);
         let container = |number| {
             Container::new(number, Arc::clone(&layout), &registry, &plans, Waker::new(|| {}))

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use membership::{Epoch, NodeId};
-use routing::{BatchHeader, Budget, ContainerId, Lane, Lanes, Slot, SlotTable, Spread, place};
+use routing::{BatchHeader, Budget, ContainerId, Lane, Lanes, Slot, Spread, place};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -41,6 +41,41 @@ pub struct Place {
     pub is_active: bool,
 }
 
+/// What moves as one from a container to another, with all state that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Unit {
+    /// The keyed instances of all prototypes whose keys are in this slot.
+    Slot(u16),
+    /// A numbered instance.
+    Task {
+        /// The topology.
+        topology: u16,
+        /// The prototype.
+        prototype: u16,
+        /// Its number.
+        task: u32,
+    },
+}
+
+/// Where a unit lives: a slot on a node, a numbered instance in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home<T> {
+    /// Where.
+    pub at: T,
+    /// From where it came last, and the number of the view that said so; none if it was made here.
+    pub came: Option<(T, Epoch)>,
+}
+
+impl<T> Home<T> {
+    /// That of a unit which never moved.
+    pub fn first(at: T) -> Self {
+        Self { at, came: None }
+    }
+}
+
+/// The homes of numbered instances, by topology and prototype; of other prototypes there are none.
+pub type TaskHomes = Vec<Vec<Vec<Home<ContainerId>>>>;
+
 /// A view, worked out for the containers of a node.
 #[derive(Debug)]
 pub struct Layout {
@@ -50,8 +85,6 @@ pub struct Layout {
     pub me: NodeId,
     /// The members, by name.
     pub places: Vec<Place>,
-    /// Who owns which slot.
-    pub table: SlotTable,
     /// The phase of each topology.
     pub phases: Vec<Phase>,
     /// Equal for layouts that route alike.
@@ -60,64 +93,74 @@ pub struct Layout {
     containers: Vec<ContainerId>,
     /// The container of each slot, by its place in `containers`.
     slots: Arc<[u16]>,
-    /// By topology and prototype: the container of each numbered instance.
-    tasks: Vec<Vec<Vec<ContainerId>>>,
+    /// The node of each slot.
+    owners: Vec<Home<NodeId>>,
+    tasks: TaskHomes,
 }
 
 /// The most containers of a cluster: a lane is two bytes in the table of slots.
 pub const CONTAINERS_MAX: usize = 1 << 15;
 
+/// The containers in which units may live: those of active members, which are ordered by node.
+pub fn active_containers(places: &[Place]) -> Vec<ContainerId> {
+    let active = places.iter().filter(|place| place.is_active);
+    active
+        .flat_map(|&Place { node, containers, .. }| {
+            (0..containers).map(move |container| ContainerId { node, container })
+        })
+        .collect()
+}
+
+/// Spreads the numbered instances of some topologies evenly over containers, as where no instance has
+/// lived anywhere before.
+pub fn spread_tasks(plans: &[Arc<Plan>], containers: &[ContainerId]) -> TaskHomes {
+    let homes = |seed, count| {
+        let places = place(seed, count, containers);
+        places.into_iter().map(Home::first).collect()
+    };
+    let of_plan = |plan: &Arc<Plan>| {
+        let prototypes = (0u64..).zip(&plan.prototypes);
+        prototypes.map(|(at, known)| homes(plan.hash ^ at, known.instances.tasks())).collect()
+    };
+    plans.iter().map(of_plan).collect()
+}
+
 impl Layout {
-    /// Works a view out; `places` is ordered by node, at least one is active, and all owners in
-    /// `table` are.
+    /// Works a view out; `places` is ordered by node, at least one is active, and so is the home of each
+    /// slot and of each numbered instance of `plans`.
     ///
     /// `me` may be missing: a node that was taken off passes on what still comes to it.
     pub fn new(
         epoch: Epoch,
         me: NodeId,
         places: Vec<Place>,
-        table: SlotTable,
+        slots: Vec<Home<NodeId>>,
+        tasks: TaskHomes,
         plans: &[Arc<Plan>],
         phases: Vec<Phase>,
     ) -> Self {
-        let containers: Vec<_> = places
-            .iter()
-            .filter(|place| place.is_active)
-            .flat_map(|place| {
-                (0..place.containers).map(|container| ContainerId { node: place.node, container })
-            })
-            .collect();
+        let containers = active_containers(&places);
         assert!(containers.len() <= CONTAINERS_MAX, "members that would be too many are refused");
+        assert!(slots.len().is_power_of_two(), "a slot is some bits of a hash");
+        let counts = plans.iter().map(|plan| plan.prototypes.iter().map(|p| p.instances.tasks()));
+        let is_numbered = tasks.len() == plans.len()
+            && tasks.iter().zip(counts).all(|(homes, counts)| {
+                homes.iter().map(|homes| homes.len() as u64).eq(counts.map(u64::from))
+            });
+        assert!(is_numbered, "each numbered instance of the plans has a home");
+        let owners = slots;
         let slots = (0..)
-            .zip(table.owners())
-            .map(|(slot, &owner)| {
-                let at = places.binary_search_by_key(&owner, |place| place.node);
+            .zip(&owners)
+            .map(|(slot, home)| {
+                let at = places.binary_search_by_key(&home.at, |place| place.node);
                 let count = places[at.expect("an owner is a member")].containers;
-                let to = ContainerId { node: owner, container: Slot(slot).container(count) };
+                let to = ContainerId { node: home.at, container: Slot(slot).container(count) };
                 let lane = containers.binary_search(&to).expect("all containers are listed");
                 u16::try_from(lane).expect("at most CONTAINERS_MAX")
             })
             .collect();
-        let tasks = plans
-            .iter()
-            .map(|plan| {
-                let count = |instances| match instances {
-                    InstancePlan::Tasks(count) => count,
-                    InstancePlan::Keyed
-                    | InstancePlan::PerNode
-                    | InstancePlan::PerContainer
-                    | InstancePlan::Partitions => 0,
-                };
-                let prototypes = (0u64..).zip(&plan.prototypes);
-                prototypes
-                    .map(|(at, prototype)| {
-                        place(plan.hash ^ at, count(prototype.instances), &containers)
-                    })
-                    .collect()
-            })
-            .collect();
         let mut layout =
-            Self { epoch, me, places, table, phases, digest: 0, containers, slots, tasks };
+            Self { epoch, me, places, phases, digest: 0, containers, slots, owners, tasks };
         layout.digest = layout.digest();
         layout
     }
@@ -130,8 +173,12 @@ impl Layout {
             hash.update(&place.containers.to_le_bytes());
             hash.update(&[u8::from(place.is_active)]);
         }
-        for owner in self.table.owners() {
-            hash.update(&owner.0.to_le_bytes());
+        for home in &self.owners {
+            hash.update(&home.at.0.to_le_bytes());
+        }
+        for home in self.tasks.iter().flatten().flatten() {
+            hash.update(&home.at.node.0.to_le_bytes());
+            hash.update(&home.at.container.to_le_bytes());
         }
         hash.digest()
     }
@@ -197,7 +244,7 @@ impl Layout {
             InstancePlan::PerContainer => vec![BatchHeader::NO_TASK],
             InstancePlan::Tasks(_) => {
                 let all = (0..).zip(&self.tasks[topology][at]);
-                all.filter(|(_, to)| **to == container).map(|(task, _)| task).collect()
+                all.filter(|(_, home)| home.at == container).map(|(task, _)| task).collect()
             }
         }
     }
@@ -212,7 +259,8 @@ impl Layout {
     ) -> bool {
         match plan.prototypes[at].instances {
             InstancePlan::Tasks(_) => {
-                self.tasks[topology][at].get(task as usize) == Some(&container)
+                let home = self.tasks[topology][at].get(task as usize);
+                home.is_some_and(|home| home.at == container)
             }
             InstancePlan::PerNode => {
                 task == BatchHeader::NO_TASK && self.of_node(plan, at, container.node) == container
@@ -230,6 +278,20 @@ impl Layout {
         ContainerId { node, container: u16::try_from(spread).expect("below a count of 16 bits") }
     }
 
+    /// The container in which a unit lives; none if there is no such unit.
+    pub fn home(&self, unit: Unit) -> Option<ContainerId> {
+        match unit {
+            Unit::Slot(slot) => {
+                let lane = *self.slots.get(usize::from(slot))?;
+                Some(self.containers[usize::from(lane)])
+            }
+            Unit::Task { topology, prototype, task } => {
+                let homes = self.tasks.get(usize::from(topology))?.get(usize::from(prototype))?;
+                Some(homes.get(task as usize)?.at)
+            }
+        }
+    }
+
     /// Where the rows of an edge go that are emitted in a container of this node.
     pub fn lanes(&self, plan: &Plan, topology: usize, edge: &Edge, me: ContainerId) -> Lanes {
         let consumer = &plan.prototypes[edge.to];
@@ -242,7 +304,8 @@ impl Layout {
             },
             InstancePlan::Tasks(_) => {
                 let tasks = (0..).zip(&self.tasks[topology][edge.to]);
-                let mut lanes: Vec<_> = tasks.map(|(task, &to)| Lane { to, task }).collect();
+                let mut lanes: Vec<_> =
+                    tasks.map(|(task, home)| Lane { to: home.at, task }).collect();
                 let spread = match grouping {
                     Grouping::Key => Spread::Hash,
                     Grouping::Shuffle => Spread::Rotate,

@@ -58,7 +58,9 @@ pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};
 pub use generated::{Generated, GeneratedColumns, GeneratedRef};
 pub use instance_key::KeyRef;
-pub use layout::{CONTAINERS_MAX, Layout, Phase, Place};
+pub use layout::{
+    CONTAINERS_MAX, Home, Layout, Phase, Place, TaskHomes, Unit, active_containers, spread_tasks,
+};
 pub use line::{Line, LineColumns, LineRef};
 pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal};
 pub use pe_derive::Event;

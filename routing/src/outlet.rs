@@ -17,13 +17,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use membership::NodeId;
+use serde::{Deserialize, Serialize};
 
 use self::order::Order;
 use crate::column::narrow;
 use crate::{Batch, Columns, Event, KeyFields};
 
 /// A container of some node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContainerId {
     /// The node.
     pub node: NodeId,

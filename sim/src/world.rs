@@ -9,8 +9,7 @@ use std::time::Duration;
 use membership::{Config, Epoch, Member, Membership, NodeId, Run, Time};
 use node::{Input, NodeCore, Setup, Status};
 use pe::topology::Plan;
-use pe::{Layout, Phase, Place, Registry};
-use routing::SlotTable;
+use pe::{Home, Layout, Phase, Place, Registry, active_containers, spread_tasks};
 
 use crate::Chance;
 use crate::network::{Letter, Network};
@@ -168,9 +167,11 @@ impl World {
     fn first_layout(&self, me: &Member) -> Layout {
         let place =
             Place { node: me.node, since: Epoch(0), containers: me.containers, is_active: true };
-        let table = SlotTable::of_one(me.node, SLOTS as usize);
+        let slots = vec![Home::first(me.node); SLOTS as usize];
+        let places = vec![place];
+        let tasks = spread_tasks(&self.plans, &active_containers(&places));
         let phases = vec![Phase::Waiting; self.plans.len()];
-        Layout::new(Epoch(0), me.node, vec![place], table, &self.plans, phases)
+        Layout::new(Epoch(0), me.node, places, slots, tasks, &self.plans, phases)
     }
 
     fn deliver(&mut self) {

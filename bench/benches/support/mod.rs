@@ -10,9 +10,10 @@ use membership::{Epoch, NodeId, Time};
 use pe as starling;
 use pe::topology::Topology;
 use pe::{
-    Action, Container, Event, Input, Layout, PartitionName, Phase, Place, Position, Registry, Waker,
+    Action, Container, Event, Home, Input, Layout, PartitionName, Phase, Place, Position, Registry,
+    Waker, active_containers, spread_tasks,
 };
-use routing::{Columns, SlotTable};
+use routing::Columns;
 
 /// An event of a number.
 #[derive(Event)]
@@ -99,8 +100,10 @@ impl Alone {
         let prototype = u16::try_from(prototype.expect("there is a spout")).expect("few");
         let (me, since, plans) = (NodeId(1), Epoch(1), [Arc::new(plan)]);
         let places = vec![Place { node: me, since, containers: 1, is_active: true }];
-        let (table, phases) = (SlotTable::of_one(me, 1024), vec![Phase::Running]);
-        let layout = Arc::new(Layout::new(since, me, places, table, &plans, phases));
+        let slots = vec![Home::first(me); 1024];
+        let (tasks, phases) =
+            (spread_tasks(&plans, &active_containers(&places)), vec![Phase::Running]);
+        let layout = Arc::new(Layout::new(since, me, places, slots, tasks, &plans, phases));
         let container = Container::new(0, layout, registry, &plans, Waker::new(|| {}));
         let mut alone = Self { container, actions: Vec::new() };
         let (name, position) = (PartitionName::new(partition), Position::default());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use membership::{Epoch, Member, NodeId};
 use pe::topology::Plan;
-use pe::{CONTAINERS_MAX, Layout, Phase, Place};
+use pe::{CONTAINERS_MAX, Home, Layout, Phase, Place, active_containers, spread_tasks};
 use routing::SlotTable;
 use serde::{Deserialize, Serialize};
 
@@ -144,14 +144,10 @@ impl Record {
             containers: seat.member.containers,
             is_active: !seat.is_draining,
         });
-        Layout::new(
-            self.epoch,
-            me,
-            places.collect(),
-            self.table.clone(),
-            plans,
-            self.phases.clone(),
-        )
+        let places: Vec<_> = places.collect();
+        let slots = self.table.owners().iter().copied().map(Home::first).collect();
+        let tasks = spread_tasks(plans, &active_containers(&places));
+        Layout::new(self.epoch, me, places, slots, tasks, plans, self.phases.clone())
     }
 
     /// Whether a record that a peer sent can be worked with at all.

@@ -29,8 +29,7 @@ use actix::prelude::*;
 use libp2p::pnet::PreSharedKey;
 use membership::{Member, Membership, Time};
 use pe::topology::Plan;
-use pe::{Container, Layout, Phase, Registry};
-use routing::SlotTable;
+use pe::{Container, Home, Layout, Phase, Registry, active_containers, spread_tasks};
 use tokio::sync::{mpsc, oneshot};
 
 use self::actor::{ContainerActor, Meet};
@@ -309,9 +308,11 @@ fn first_layout(me: &Member, config: &NodeConfig, plans: &[Arc<Plan>]) -> Arc<La
     let epoch = membership::Epoch(0);
     let place =
         pe::Place { node: me.node, since: epoch, containers: me.containers, is_active: true };
-    let table = SlotTable::of_one(me.node, config.cluster.slots as usize);
+    let slots = vec![Home::first(me.node); config.cluster.slots as usize];
+    let places = vec![place];
+    let tasks = spread_tasks(plans, &active_containers(&places));
     let phases = vec![Phase::Waiting; plans.len()];
-    Arc::new(Layout::new(epoch, me.node, vec![place], table, plans, phases))
+    Arc::new(Layout::new(epoch, me.node, places, slots, tasks, plans, phases))
 }
 
 fn read_key(path: &Path) -> Result<PreSharedKey, RunError> {

@@ -106,6 +106,16 @@ pub enum InstancePlan {
     PerContainer,
 }
 
+impl InstancePlan {
+    /// How many numbered instances there are.
+    pub fn tasks(self) -> u32 {
+        match self {
+            Self::Tasks(count) => count,
+            Self::Partitions | Self::Keyed | Self::PerNode | Self::PerContainer => 0,
+        }
+    }
+}
+
 /// An output of a prototype that feeds an input of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {

@@ -19,9 +19,9 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::{Plan, Topology};
 use pe::{
-    Action, Alone, Container, Ctx, Emits, Event, Input, Layout, Next, Opening, PartitionName,
+    Action, Alone, Container, Ctx, Emits, Event, Home, Input, Layout, Next, Opening, PartitionName,
     PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport, Sink, Spout,
-    SpoutError, Waker,
+    SpoutError, Waker, active_containers, spread_tasks,
 };
 use routing::{ContainerId, Frame, FrameHeader, SlotTable, seal};
 
@@ -177,9 +177,10 @@ impl Cluster {
 
     /// The present view for a node.
     pub(crate) fn layout(&self, node: NodeId) -> Arc<Layout> {
-        let (places, table) = (self.places.clone(), self.table.clone());
-        let phases = self.phases.clone();
-        Arc::new(Layout::new(self.epoch, node, places, table, &self.plans, phases))
+        let (places, phases) = (self.places.clone(), self.phases.clone());
+        let slots = self.table.owners().iter().copied().map(Home::first).collect();
+        let tasks = spread_tasks(&self.plans, &active_containers(&places));
+        Arc::new(Layout::new(self.epoch, node, places, slots, tasks, &self.plans, phases))
     }
 
     /// A node is gone, with all that was on its way from and to it.

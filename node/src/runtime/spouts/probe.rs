@@ -7,10 +7,10 @@ use std::time::Duration;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::Topology;
 use pe::{
-    Action, Container, Input, Layout, Param, Params, PartitionName, PartitionReport, Phase, Place,
-    Position, Registry, Rows, RunReport, Sink, Spout, SpoutError, Waker,
+    Action, Container, Home, Input, Layout, Param, Params, PartitionName, PartitionReport, Phase,
+    Place, Position, Registry, Rows, RunReport, Sink, Spout, SpoutError, Waker, active_containers,
+    spread_tasks,
 };
-use routing::SlotTable;
 use serde_json::Value;
 
 /// One spout that feeds one sink, which keeps what comes.
@@ -76,8 +76,10 @@ impl Probe {
         let plans = [Arc::new(plan(&registry, text).unwrap())];
         let (me, since) = (NodeId(7), Epoch(1));
         let places = vec![Place { node: me, since, containers: 1, is_active: true }];
-        let (table, phases) = (SlotTable::of_one(me, 16), vec![Phase::Running]);
-        let layout = Arc::new(Layout::new(since, me, places, table, &plans, phases));
+        let slots = vec![Home::first(me); 16];
+        let (tasks, phases) =
+            (spread_tasks(&plans, &active_containers(&places)), vec![Phase::Running]);
+        let layout = Arc::new(Layout::new(since, me, places, slots, tasks, &plans, phases));
         let (sender, woken) = channel();
         // An error says that the probe is gone.
         let waker = Waker::new(move || sender.send(()).unwrap_or_default());
