@@ -1,7 +1,7 @@
 //! One node.
 //!
-//! [`NodeCore`] composes the pure cores: what gossip believes becomes a view, a view becomes a layout,
-//! a layout moves partitions and instances, and counts from all nodes tell when a topology has ended.
+//! [`NodeCore`] composes the pure cores: what gossip believes is put to the view log, what that decides is
+//! a view, a view becomes a layout, units and partitions move, and counts from all nodes tell when a topology has ended.
 //! Most bugs live in such compositions, so it is a core itself, and the simulator runs it as it stands.
 //!
 //! The feature `runtime` adds what drives it on a real machine: libp2p, actix, disk and HTTP. Nothing
@@ -21,6 +21,7 @@ mod core;
 pub mod runtime;
 
 pub use crate::core::{
-    Action, Event, Hello, Input, MemberStatus, Message, NodeCore, PartitionStatus, PeStatus,
-    Record, Refused, Seat, Setup, SpoutStatus, Status, Token, TokenId, TopologyStatus, Totals,
+    Action, Assignment, Came, Cause, Ending, Event, HandoffMessage, Hello, Input, MemberStatus,
+    Message, NodeCore, PartitionStatus, PeStatus, Pull, Refused, Set, Setup, Share, SpoutStatus,
+    Status, StreamId, Token, TokenId, TopologyState, TopologyStatus, Totals, View,
 };

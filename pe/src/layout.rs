@@ -3,6 +3,7 @@
 //! A view names members and owners of slots. A container wants to know where the rows of each edge go
 //! and what is its own; that is worked out once per view and node, and shared by its containers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use membership::{Epoch, NodeId};
@@ -89,7 +90,8 @@ pub struct Layout {
     pub phases: Vec<Phase>,
     /// Equal for layouts that route alike.
     pub digest: u64,
-    /// All containers of the cluster.
+    /// All containers in which units live or may live: also those of a member that leaves and has not yet
+    /// given away all it has.
     containers: Vec<ContainerId>,
     /// The container of each slot, by its place in `containers`.
     slots: Arc<[u16]>,
@@ -103,12 +105,7 @@ pub const CONTAINERS_MAX: usize = 1 << 15;
 
 /// The containers in which units may live: those of active members, which are ordered by node.
 pub fn active_containers(places: &[Place]) -> Vec<ContainerId> {
-    let active = places.iter().filter(|place| place.is_active);
-    active
-        .flat_map(|&Place { node, containers, .. }| {
-            (0..containers).map(move |container| ContainerId { node, container })
-        })
-        .collect()
+    containers_of(places.iter().filter(|place| place.is_active))
 }
 
 /// Spreads the numbered instances of some topologies evenly over containers, as where no instance has
@@ -125,9 +122,28 @@ pub fn spread_tasks(plans: &[Arc<Plan>], containers: &[ContainerId]) -> TaskHome
     plans.iter().map(of_plan).collect()
 }
 
+/// The containers of members that are active or still have a unit, in order.
+fn serving_containers(
+    places: &[Place],
+    slots: &[Home<NodeId>],
+    tasks: &TaskHomes,
+) -> Vec<ContainerId> {
+    let tasks = tasks.iter().flatten().flatten().map(|home| home.at.node);
+    let serving: BTreeSet<_> = slots.iter().map(|home| home.at).chain(tasks).collect();
+    let has_unit = |place: &Place| place.is_active || serving.contains(&place.node);
+    containers_of(places.iter().filter(|place| has_unit(place)))
+}
+
+fn containers_of<'p>(places: impl Iterator<Item = &'p Place>) -> Vec<ContainerId> {
+    let of = |&Place { node, containers, .. }: &Place| {
+        (0..containers).map(move |container| ContainerId { node, container })
+    };
+    places.flat_map(of).collect()
+}
+
 impl Layout {
-    /// Works a view out; `places` is ordered by node, at least one is active, and so is the home of each
-    /// slot and of each numbered instance of `plans`.
+    /// Works a view out; `places` is ordered by node, and has the home of each slot and of each numbered
+    /// instance of `plans`.
     ///
     /// `me` may be missing: a node that was taken off passes on what still comes to it.
     pub fn new(
@@ -139,7 +155,7 @@ impl Layout {
         plans: &[Arc<Plan>],
         phases: Vec<Phase>,
     ) -> Self {
-        let containers = active_containers(&places);
+        let containers = serving_containers(&places, &slots, &tasks);
         assert!(containers.len() <= CONTAINERS_MAX, "members that would be too many are refused");
         assert!(slots.len().is_power_of_two(), "a slot is some bits of a hash");
         let counts = plans.iter().map(|plan| plan.prototypes.iter().map(|p| p.instances.tasks()));
@@ -218,7 +234,9 @@ impl Layout {
     /// slot of a hash a handful of files would often all be read by one node.
     pub fn readers(&self, plan: &Plan, spout: usize, partitions: usize) -> Vec<ContainerId> {
         let count = u32::try_from(partitions).expect("fewer partitions than 2^32");
-        place(plan.hash ^ (spout as u64) << 32, count, &self.containers)
+        let active = active_containers(&self.places);
+        let all = if active.is_empty() { &self.containers } else { &active };
+        place(plan.hash ^ (spout as u64) << 32, count, all)
     }
 
     /// Whether the key with a hash lives in a container of this node.

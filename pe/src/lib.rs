@@ -53,7 +53,7 @@ mod spout;
 pub mod topology;
 mod trigger;
 
-pub use container::{Action, Container, Credit, Input, Parcel, Returned};
+pub use container::{Action, ChunkKind, Container, Credit, Input, Parcel, Returned};
 pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};
 pub use generated::{Generated, GeneratedColumns, GeneratedRef};

@@ -39,7 +39,7 @@ pub use outlet::{
     Spread,
 };
 pub use schema::{FieldKind, FieldSchema, Schema};
-pub use table::{Moves, Slot, SlotTable, place};
+pub use table::{Moves, Slot, SlotTable, place, spread};
 
 /// What `#[derive(Event)]` names.
 #[doc(hidden)]

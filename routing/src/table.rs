@@ -62,6 +62,12 @@ impl SlotTable {
         Self { owners: vec![node; slots] }
     }
 
+    /// A table with these owners, slot by slot; an owner that is no member stands for a slot without one.
+    pub fn of(owners: Vec<NodeId>) -> Self {
+        assert!(owners.len().is_power_of_two() && owners.len() <= 1 << 16, "views are checked");
+        Self { owners }
+    }
+
     /// The table of a new set of members, starting from this one; `members` is not empty.
     #[must_use]
     pub fn next(&self, members: &[NodeId]) -> Self {
@@ -89,6 +95,12 @@ impl SlotTable {
         let mut table = Self { owners };
         for node in newcomers {
             table.fill(node, least, &mut loads, &ring);
+        }
+        // Who had to take back what was on its way to somebody who died may have more than its part.
+        while loads.values().any(|&load| load > most) {
+            let emptiest = loads.iter().min_by_key(|&(&node, &load)| (load, node));
+            let (&node, &load) = emptiest.expect("there are members");
+            table.fill(node, load + 1, &mut loads, &ring);
         }
         table
     }
@@ -160,10 +172,30 @@ fn ring<'a>(members: &[NodeId]) -> StaticHashRing<'a, NodeId, (), StableHash> {
 /// Instances are few, so they are not left to the hash of a slot. The order is by rendezvous: a
 /// container that comes or goes moves the instances that it takes or held, and rarely another.
 pub fn place(seed: u64, count: u32, containers: &[crate::ContainerId]) -> Vec<crate::ContainerId> {
-    let most = (count as usize).div_ceil(containers.len().max(1));
+    spread(seed, &vec![None; count as usize], containers)
+}
+
+/// Like [`place`], for instances that are somewhere already: each stays, unless its container is gone or
+/// has more than its part. `containers` is in order, and not empty unless there are no instances.
+pub fn spread(
+    seed: u64,
+    present: &[Option<crate::ContainerId>],
+    containers: &[crate::ContainerId],
+) -> Vec<crate::ContainerId> {
+    let most = present.len().div_ceil(containers.len().max(1));
     let mut loads = vec![0usize; containers.len()];
-    (0..count)
-        .map(|instance| {
+    let mut stay = |to: &Option<crate::ContainerId>| {
+        let at = containers.binary_search(to.as_ref()?).ok().filter(|&at| loads[at] < most)?;
+        loads[at] += 1;
+        Some(at)
+    };
+    let staying: Vec<_> = present.iter().map(&mut stay).collect();
+    (0u32..)
+        .zip(staying)
+        .map(|(instance, stays)| {
+            if let Some(at) = stays {
+                return containers[at];
+            }
             let weight = |&at: &usize| {
                 let to = containers[at];
                 let mut bytes = [0; 22];
@@ -240,7 +272,7 @@ mod tests {
         assert_eq!(
             owners,
             [
-                2, 2, 1, 2, 0, 1, 1, 1, 2, 1, 0, 1, 0, 2, 2, 1, 1, 2, 2, 2, 0, 2, 0, 0, 1, 0, 0, 0,
+                2, 2, 1, 2, 0, 1, 1, 1, 2, 1, 0, 1, 0, 2, 2, 1, 1, 2, 2, 2, 0, 2, 0, 1, 1, 0, 0, 0,
                 0, 0, 0, 1
             ]
         );

@@ -3,15 +3,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
+use membership::view_log::{Record, Stamp};
 use membership::{NodeId, Time};
-use node::{Action, Input, NodeCore};
+use node::{Action, Assignment, Input, NodeCore};
 use pe::topology::Plan;
 use pe::{Container, Registry, Waker};
 use routing::{Frame, FrameHeader, seal};
 
 use crate::network::Letter;
+
+/// How long a disk takes to sync.
+const SYNC: Duration = Duration::from_millis(2);
 
 /// One node.
 pub(crate) struct SimNode {
@@ -22,6 +27,10 @@ pub(crate) struct SimNode {
     /// Inputs for containers, in order.
     posts: VecDeque<(usize, pe::Input)>,
     inputs: VecDeque<Input>,
+    /// What is being written, and when it will be on disk.
+    writing: Option<(Time, Stamp, Box<Record<Assignment>>)>,
+    /// What is on disk.
+    pub(crate) disk: Option<Box<Record<Assignment>>>,
     sequences: BTreeMap<NodeId, u64>,
     pub(crate) has_left: bool,
 }
@@ -54,7 +63,19 @@ impl SimNode {
             })
             .collect();
         let (posts, inputs, sequences) = Default::default();
-        Self { core, containers, registry, plans, posts, inputs, sequences, has_left: false }
+        let (writing, disk, has_left) = (None, None, false);
+        Self {
+            core,
+            containers,
+            registry,
+            plans,
+            posts,
+            inputs,
+            writing,
+            disk,
+            sequences,
+            has_left,
+        }
     }
 
     /// Takes an input of the core and does all that follows from it here and now.
@@ -104,6 +125,10 @@ impl SimNode {
 
     /// Lets time come to `now`.
     pub(crate) fn wake(&mut self, now: Time, out: &mut Outbox) {
+        if let Some((_, stamp, record)) = self.writing.take_if(|(due, ..)| *due <= now) {
+            self.disk = Some(record);
+            self.inputs.push_back(Input::Persisted(stamp));
+        }
         if self.core.deadline().is_some_and(|due| due <= now) {
             self.inputs.push_back(Input::Woke);
         }
@@ -120,7 +145,8 @@ impl SimNode {
             return Some(now);
         }
         let containers = self.containers.iter().filter_map(|sleeper| sleeper.container.deadline());
-        containers.chain(self.core.deadline()).min()
+        let writing = self.writing.as_ref().map(|(due, ..)| *due);
+        containers.chain(self.core.deadline()).chain(writing).min()
     }
 
     /// Lets each container that wants it have one turn.
@@ -145,7 +171,7 @@ impl SimNode {
             if let Some(input) = self.inputs.pop_front() {
                 let mut actions = Vec::new();
                 self.core.step(now, input, &mut actions);
-                actions.into_iter().for_each(|action| self.act(action, out));
+                actions.into_iter().for_each(|action| self.act(now, action, out));
             } else if let Some((number, input)) = self.posts.pop_front() {
                 if let Some(sleeper) = self.containers.get_mut(number) {
                     sleeper.is_drained = false;
@@ -171,6 +197,12 @@ impl SimNode {
                 pe::Action::Closed { topology, prototype, name, state } => {
                     self.inputs.push_back(Input::Closed { topology, prototype, name, state });
                 }
+                pe::Action::Chunk { handoff, kind, bytes } => {
+                    self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
+                }
+                pe::Action::Staged { handoff, outcome } => {
+                    self.inputs.push_back(Input::Staged { handoff, outcome });
+                }
                 pe::Action::Stopped => {
                     let number = u16::try_from(number).expect("containers are counted in 16 bits");
                     self.inputs.push_back(Input::Stopped(number));
@@ -186,12 +218,14 @@ impl SimNode {
         out.push((to, Letter::Frame(frame)));
     }
 
-    fn act(&mut self, action: Action, out: &mut Outbox) {
+    fn act(&mut self, now: Time, action: Action, out: &mut Outbox) {
         let mut all = |input: &dyn Fn() -> pe::Input| {
             (0..self.containers.len()).for_each(|number| self.posts.push_back((number, input())));
         };
         match action {
             Action::Send(to, message) => out.push((to.node, Letter::Control(message))),
+            Action::Persist(stamp, record) => self.writing = Some((now + SYNC, stamp, record)),
+            Action::Give(container, input) => self.posts.push_back((usize::from(container), input)),
             Action::Lay(layout) => all(&|| pe::Input::Laid(Arc::clone(&layout))),
             Action::Ask(round) => all(&|| pe::Input::Asked(round)),
             Action::Stop => all(&|| pe::Input::Stopped),

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use membership::view_log::{self, ClusterId, DiskId, Founding, LogId, Start, ViewLog};
 use membership::{Config, Epoch, Member, Membership, NodeId, Run, Time};
-use node::{Input, NodeCore, Setup, Status};
+use node::{Assignment, Input, NodeCore, Setup, Status};
 use pe::topology::Plan;
 use pe::{Home, Layout, Phase, Place, Registry, active_containers, spread_tasks};
 
@@ -77,14 +78,26 @@ impl World {
         let node = me.node;
         let setup = Setup {
             cluster: "sim".to_owned(),
-            cluster_id: self.chance.number(),
-            is_founder: join.is_none(),
             slots: SLOTS,
             expected_nodes: self.expected_nodes,
             plans: self.plans.clone(),
         };
         let membership = Membership::new(me.clone(), Config::local(), self.chance.number());
-        let core = NodeCore::new(setup, membership.expect("the preset is valid"));
+        let log_id = LogId::unsynced(DiskId(self.chance.number()), me.run);
+        let start = Start {
+            member: me.clone(),
+            log: log_id,
+            record: None,
+            founding: join.is_none().then(|| Founding {
+                cluster: ClusterId(self.chance.number()),
+                body: Assignment::first(&setup, &me, log_id),
+                nodes: Vec::new(),
+            }),
+            seed: self.chance.number(),
+        };
+        let log = ViewLog::new(start, view_log::Config::lan()).expect("a first start is possible");
+        let membership = membership.expect("the preset is valid");
+        let core = NodeCore::new(setup, membership, log, log_id);
         let first = Arc::new(self.first_layout(&me));
         let registry = Arc::clone(&self.registry);
         let sim = SimNode::new(core, &first, containers, registry, self.plans.clone());
@@ -151,7 +164,7 @@ impl World {
 
     /// What a node shows of itself; a node that is gone shows nothing, and asking for it is a mistake.
     pub fn status(&self, node: NodeId) -> Status {
-        self.nodes.get(&node).expect("the node is there").core.status(self.now)
+        self.nodes.get(&node).expect("the node is there").core.status()
     }
 
     /// Whether a node is there.
@@ -184,9 +197,9 @@ impl World {
     fn step(&mut self, id: NodeId, step: impl FnOnce(&mut SimNode, Time, &mut Outbox)) {
         let mut out = Outbox::new();
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let before = node.core.record().map(|record| record.epoch);
+        let before = node.core.view().map(|view| view.head.number);
         step(node, self.now, &mut out);
-        let after = node.core.record().map(|record| (record.epoch, record.seats.len()));
+        let after = node.core.view().map(|view| (view.head.number, view.head.seats.len()));
         if let Some((epoch, members)) = after.filter(|(epoch, _)| Some(*epoch) != before) {
             self.note(id, &format!("has view {epoch} of {members}"));
         }

@@ -1,11 +1,11 @@
 //! What two nodes must agree on before they talk, and how a disagreement is said.
 
 use membership::Member;
+use membership::view_log::ClusterId;
 use routing::KEY_HASH;
 use serde::{Deserialize, Serialize};
 
 use super::message::Setup;
-use super::record::Record;
 
 /// What a node says of itself when it meets another. What it says of the protocol's version comes
 /// before this, in a form that every version can read.
@@ -38,11 +38,11 @@ pub struct Refused {
 }
 
 impl Hello {
-    pub(super) fn new(setup: &Setup, me: &Member, record: Option<&Record>) -> Self {
+    pub(super) fn new(setup: &Setup, me: &Member, cluster: Option<ClusterId>) -> Self {
         Self {
             member: me.clone(),
             cluster: setup.cluster.clone(),
-            cluster_id: record.map(|record| record.cluster_id),
+            cluster_id: cluster.map(|cluster| cluster.0),
             slots: setup.slots,
             key_hash: KEY_HASH.to_owned(),
             topologies: setup.plans.iter().map(|plan| (plan.name.clone(), plan.hash)).collect(),

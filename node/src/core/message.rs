@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::{Epoch, Member, NodeId, Reason, Run};
+use membership::view_log::{self, Record, Stamp};
+use membership::{Epoch, Member, NodeId, Reason};
 use pe::topology::Plan;
-use pe::{Layout, PartitionName, PartitionReport, Phase, Position, Report};
+use pe::{ChunkKind, Layout, PartitionName, PartitionReport, Phase, Position, Report};
 use serde::{Deserialize, Serialize};
 
-use super::record::Record;
+use super::assignment::Assignment;
+use super::handoff::HandoffMessage;
 use super::rounds::Totals;
 use super::tokens::{Token, TokenId};
 
@@ -17,13 +19,9 @@ use super::tokens::{Token, TokenId};
 pub struct Setup {
     /// The name of the cluster.
     pub cluster: String,
-    /// A random number of the cluster that this node founds; the id of a cluster.
-    pub cluster_id: u64,
-    /// Whether this node founds a cluster.
-    pub is_founder: bool,
     /// How many slots there are.
     pub slots: u32,
-    /// How many members there must be before spouts read.
+    /// How many members there must be before spouts read, in a cluster that this node founds.
     pub expected_nodes: u32,
     /// The topologies, by name.
     pub plans: Vec<Arc<Plan>>,
@@ -38,8 +36,28 @@ pub enum Input {
     Met(Member),
     /// The connection to a node broke, and dialling it again was refused.
     Lost(NodeId),
-    /// A link to or from a node broke while it held something: events or credits may be lost.
+    /// A link to or from a node cannot be repaired: events or credits may be lost.
     Broken(NodeId),
+    /// [`Action::Persist`] is done: what was asked for is on disk, synced.
+    Persisted(Stamp),
+    /// A container has the next chunk of what is given away.
+    Chunk {
+        /// Which handoff, in the words of [`Action::Give`].
+        handoff: u64,
+        /// What it is.
+        kind: ChunkKind,
+        /// Instances.
+        bytes: Vec<u8>,
+    },
+    /// A container has read a chunk of what is taken over.
+    Staged {
+        /// Which handoff.
+        handoff: u64,
+        /// Or why it could not.
+        outcome: Result<(), String>,
+    },
+    /// An operator gives up the members that are not there, and what only they knew.
+    RecoverUnsafe,
     /// A message from a node.
     Received(NodeId, Message),
     /// A container answers [`Action::Ask`].
@@ -83,8 +101,13 @@ pub enum Action {
     Connect(Member),
     /// Drop the links to a node.
     Disconnect(NodeId, Reason),
+    /// Put the record on disk in place of the one before, synced, and say [`Input::Persisted`]. A node
+    /// whose disk refuses has to end.
+    Persist(Stamp, Box<Record<Assignment>>),
     /// A layout for all containers.
     Lay(Arc<Layout>),
+    /// An input for a container.
+    Give(u16, pe::Input),
     /// Ask all containers how things are.
     Ask(u64),
     /// Find out the partitions of a spout.
@@ -124,8 +147,21 @@ pub enum Action {
     Stop,
     /// Something for people.
     Tell(Event),
-    /// The node is done; how many events were left behind if it ran out of time.
-    Exit(Option<u64>),
+    /// The node is done.
+    Exit(Ending),
+}
+
+/// How a node ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It has left, and left nothing behind.
+    Left,
+    /// It ran out of time; so many events were not confirmed.
+    DrainLimit(u64),
+    /// A later life of this node is in the cluster.
+    Superseded,
+    /// The cluster that its data directory belongs to is not one that it can be in.
+    Unfit(String),
 }
 
 /// Something that people want to know.
@@ -143,17 +179,19 @@ pub enum Event {
         members: usize,
         /// How many slots have another owner than before.
         moved: usize,
+        /// How many units are on their way to another owner.
+        moving: usize,
         /// How long it took from the first sign that one is needed.
         took: Duration,
     },
     /// A topology has come further.
     Phase(String, Phase),
-    /// The others took this node for dead; it has come back.
-    Fenced,
+    /// What the view log has to say.
+    Log(view_log::Event),
+    /// Units could not be taken over from a node; it is tried again.
+    HandoffFailed(NodeId, String),
     /// A peer's gossip was not believed.
     RefusedGossip(String),
-    /// A peer's view was not believed.
-    RefusedView(NodeId, &'static str),
     /// A spout has no partitions.
     NothingToRead(String, String),
     /// A partition was on its way to a node that is gone.
@@ -167,8 +205,10 @@ pub enum Event {
 pub enum Message {
     /// A packet of gossip.
     Gossip(Vec<u8>),
-    /// A view.
-    View(Record),
+    /// A message of the view log.
+    Log(Box<view_log::Message<Assignment>>),
+    /// About units that move.
+    Handoff(HandoffMessage),
     /// How are things in this view?
     Ask {
         /// The number of the asker's view.
@@ -189,8 +229,4 @@ pub enum Message {
     Token(Token),
     /// A token arrived.
     Taken(TokenId),
-    /// The sender leaves.
-    Leaving(Run),
-    /// Something may be lost between the sender and this node, a member since that view.
-    Broken(NodeId, Epoch),
 }

@@ -1,112 +1,139 @@
 //! The composed core of a node.
 //!
-//! One file a concern: [`record`] is the view and its rules, [`tokens`] the partitions of spouts that
-//! move with it, [`rounds`] the counts by which the end of a topology is known, [`status`] what people
-//! see of all that, [`leave`] the way out. This file passes inputs to them and is the only one that
-//! knows them all.
+//! One file a concern: [`assignment`] is what the members agree on and its rules, [`handoff`] how units
+//! move between nodes, [`tokens`] the partitions of spouts that move with a view, [`rounds`] the counts by
+//! which the end of a topology is known, [`status`] what people see of all that, [`leave`] the way out.
+//! This file passes inputs to them, to gossip and to the view log, and is the only one that knows them
+//! all.
 
+mod assignment;
+mod handoff;
 mod hello;
 mod leave;
 mod message;
-mod record;
 mod rounds;
 mod status;
 mod tokens;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::{Epoch, Member, Membership, NodeId, Reason, Run, Time};
-use pe::topology::Plan;
+use membership::view_log::{self, LogId, Seat, State, ViewLog};
+use membership::{Epoch, Member, Membership, NodeId, Reason, Time};
 use pe::{Layout, PartitionName, Phase, Report, RunReport};
 
+pub use assignment::{Assignment, Came, Cause, Set, Share, TopologyState, View};
+use handoff::{Handoff, Outcome};
+pub use handoff::{HandoffMessage, Pull, StreamId};
 pub use hello::{Hello, Refused};
-use leave::{Leave, LeaveStage};
-pub use message::{Action, Event, Input, Message, Setup};
-use record::Wanted;
-pub use record::{Record, Seat};
-
+use leave::Leave;
+pub use message::{Action, Ending, Event, Input, Message, Setup};
 use rounds::Rounds;
 pub use rounds::Totals;
 pub use status::{MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus};
 use tokens::{PARTITIONS_MAX, Tokens};
 pub use tokens::{Token, TokenId};
 
-/// How long causes for a new view are gathered: what happens together makes one view.
-const GATHER: Duration = Duration::from_millis(20);
-
 /// How often a node looks at its own containers, and how often what may have been lost is said again.
 const TICK: Duration = Duration::from_millis(250);
-
-/// How long a member of a view may stay unheard of: gossip about it is usually a moment behind the view.
-const UNHEARD: Duration = Duration::from_secs(5);
 
 /// How long after a link broke the node behind it may still turn out to be gone, which explains it.
 const BROKEN: Duration = Duration::from_secs(1);
 
+/// A spout, by topology and prototype.
+type Spout = (u16, u16);
+
 /// A node without sockets, threads, disk or clock.
-#[derive(Debug)]
 pub struct NodeCore {
     setup: Setup,
     membership: Membership,
+    log: ViewLog<Assignment>,
+    log_id: LogId,
     /// Who gossip says is there, by node; ourselves included.
     live: BTreeMap<NodeId, Member>,
-    record: Option<Record>,
+    view: Option<Arc<View>>,
     layout: Option<Arc<Layout>>,
+    handoff: Handoff,
     tokens: Tokens,
+    /// Spouts whose partitions we were asked to list; the list, once it is there.
+    listed: BTreeMap<Spout, Option<Vec<PartitionName>>>,
     rounds: Rounds,
     /// What the containers said last, by container.
     reports: BTreeMap<u16, Report>,
-    /// Nodes that said that they leave, in this life.
-    leaving: BTreeSet<(NodeId, Run)>,
-    /// Members of the view that gossip has taken off, or has not heard of until this time.
-    doubted: BTreeMap<(NodeId, Run), Time>,
     leave: Option<Leave>,
     /// Links that broke, by the node behind them: when, and since when that node was a member.
     broken: BTreeMap<NodeId, (Time, Epoch)>,
-    /// Since when there are causes for a new view.
-    cause: Option<Time>,
-    /// Whether it was on us to make views when we last looked.
+    /// What the view log is to be told once this step is done.
+    causes: Vec<Cause>,
+    /// Since when there are signs that a new view is needed.
+    cause_since: Option<Time>,
+    /// Whether it was on us to ask for counts when we last looked.
     is_coordinator: bool,
     next_tick: Time,
     next_ask: u64,
     /// Nodes to be told that nothing more comes, once the containers have a layout without them.
     farewells: BTreeMap<NodeId, u64>,
+    /// Nodes that were told.
+    bidden: BTreeSet<(NodeId, Epoch)>,
+}
+
+impl std::fmt::Debug for NodeCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeCore").field("me", &self.me()).finish_non_exhaustive()
+    }
 }
 
 impl NodeCore {
-    /// A node that has just started. A node that founds a cluster has a view at its first step.
-    pub fn new(setup: Setup, membership: Membership) -> Self {
+    /// A node that has just started, and what the others may say about its logs: `log_id` is that of
+    /// `log`.
+    pub fn new(
+        setup: Setup,
+        membership: Membership,
+        log: ViewLog<Assignment>,
+        log_id: LogId,
+    ) -> Self {
         let me = membership.me().clone();
         Self {
             tokens: Tokens::new(me.node),
+            handoff: Handoff::new(log_id, me.run),
             rounds: Rounds::default(),
             live: BTreeMap::from([(me.node, me)]),
             setup,
             membership,
-            record: None,
+            log,
+            log_id,
+            view: None,
             layout: None,
+            listed: BTreeMap::new(),
             reports: BTreeMap::new(),
-            leaving: BTreeSet::new(),
-            doubted: BTreeMap::new(),
             leave: None,
             broken: BTreeMap::new(),
-            cause: None,
+            causes: Vec::new(),
+            cause_since: None,
             is_coordinator: false,
             next_tick: Time::default(),
             next_ask: 0,
             farewells: BTreeMap::new(),
+            bidden: BTreeSet::new(),
         }
     }
 
     /// Takes an input and says what is to be done about it.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Action>) {
+        let mut outcome = Outcome::default();
         match input {
-            Input::Started => self.start(now, out),
+            Input::Started => {
+                self.cause_since = Some(now);
+                self.log_step(now, view_log::Input::Ready, out);
+            }
             Input::Met(member) => self.gossip(now, membership::Input::Met(member), out),
             Input::Lost(node) => self.gossip(now, membership::Input::Lost(node), out),
             Input::Broken(node) => self.link_broke(now, node),
+            Input::Persisted(stamp) => {
+                self.log_step(now, view_log::Input::Persisted(stamp), out);
+            }
+            Input::RecoverUnsafe => self.log_step(now, view_log::Input::RecoverUnsafe, out),
             Input::Received(from, message) => self.receive(now, from, message, out),
             Input::Reported(report) => self.reported(now, report, out),
             Input::Listed { topology, prototype, partitions } => {
@@ -115,6 +142,12 @@ impl NodeCore {
             Input::Closed { topology, prototype, name, state } => {
                 self.tokens.closed((topology, prototype), &name, state, out);
                 self.tokens.say(&self.live, out);
+            }
+            Input::Chunk { handoff, kind, bytes } => {
+                self.handoff.chunk(handoff, kind, bytes, &mut outcome);
+            }
+            Input::Staged { handoff, outcome: staged } => {
+                self.handoff.staged(now, handoff, staged, out, &mut outcome);
             }
             Input::Finished(node) => self.finished(node),
             Input::Stopped(container) => {
@@ -125,45 +158,47 @@ impl NodeCore {
             Input::Leave => self.begin_leave(now, out),
             Input::Woke => {}
         }
+        self.follow(now, outcome, out);
         self.wake(now, out);
     }
 
     /// When [`Input::Woke`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        // Due or not, both are looked at by the coordinator only; the others wake in vain, rarely.
-        let is_first = self.is_coordinator;
-        let gather = self.cause.map(|since| since + GATHER).filter(|_| is_first);
-        let round = self.rounds.deadline().filter(|_| is_first);
-        let all = [self.membership.deadline(), gather, round, Some(self.next_tick)];
+        let round = self.rounds.deadline().filter(|_| self.is_coordinator);
+        let all = [
+            self.membership.deadline(),
+            self.log.deadline(),
+            self.handoff.deadline(),
+            round,
+            Some(self.next_tick),
+        ];
         all.into_iter().flatten().min()
     }
 
     /// What this node says of itself when it meets another.
     pub fn hello(&self) -> Hello {
-        Hello::new(&self.setup, self.membership.me(), self.record.as_ref())
+        Hello::new(&self.setup, self.membership.me(), self.log.cluster())
     }
 
     /// The view, if there is one.
-    pub fn record(&self) -> Option<&Record> {
-        self.record.as_ref()
+    pub fn view(&self) -> Option<&Arc<View>> {
+        self.view.as_ref()
+    }
+
+    /// Whether this node knows of nobody although there should be somebody: it is alone in a view of
+    /// several, or in none.
+    pub fn is_lonely(&self) -> bool {
+        let seats = self.view.as_ref().map_or(0, |view| view.head.seats.len());
+        seats == 0 || seats > 1 && self.live.len() == 1
     }
 
     /// What this node shows of itself.
-    pub fn status(&self, now: Time) -> Status {
-        status::of(self, now)
+    pub fn status(&self) -> Status {
+        status::of(self)
     }
 
     fn me(&self) -> NodeId {
         self.membership.me().node
-    }
-
-    fn start(&mut self, now: Time, out: &mut Vec<Action>) {
-        if self.setup.is_founder {
-            let me = self.membership.me().clone();
-            let record = Record::first(&self.setup, me);
-            self.cause = Some(now);
-            self.install(now, record, out);
-        }
     }
 
     fn gossip(&mut self, now: Time, input: membership::Input, out: &mut Vec<Action>) {
@@ -177,132 +212,131 @@ impl NodeCore {
                 membership::Action::Up(member) => {
                     out.push(Action::Connect(member.clone()));
                     out.push(Action::Tell(Event::Up(member.clone())));
-                    self.doubted.remove(&(member.node, member.run));
-                    self.live.insert(member.node, member);
+                    self.cause_since.get_or_insert(now);
+                    self.live.insert(member.node, member.clone());
+                    self.log_step(now, view_log::Input::Up(member), out);
                 }
                 membership::Action::Down(member, reason) => self.down(now, &member, reason, out),
-                membership::Action::Fenced => out.push(Action::Tell(Event::Fenced)),
+                membership::Action::Fenced => {}
                 membership::Action::Refused(refusal) => {
                     out.push(Action::Tell(Event::RefusedGossip(refusal.to_string())));
                 }
             }
-            self.look_for_causes(now);
-        }
-    }
-
-    /// What was lost with a link can not be found out: neither side knows how far the other had read.
-    /// So the node behind it becomes a member anew, and all that was on its way to or from it counts as
-    /// in doubt, on both sides.
-    fn link_broke(&mut self, now: Time, node: NodeId) {
-        let since = self.record.as_ref().and_then(|record| record.since(node));
-        if let Some(since) = since {
-            self.broken.entry(node).or_insert((now, since));
-        }
-    }
-
-    /// Says of broken links to who makes the views, until a view heeds it.
-    fn mend(&mut self, now: Time, out: &mut Vec<Action>) {
-        let Some(record) = &self.record else { return };
-        self.broken.retain(|node, (_, since)| record.since(*node) == Some(*since));
-        let Some(coordinator) = self.coordinator(now) else { return };
-        let ripe = self.broken.iter().filter(|(_, (at, _))| *at + BROKEN <= now);
-        let ripe: Vec<_> = ripe.map(|(&node, &(_, since))| (node, since)).collect();
-        if coordinator != self.me() {
-            for (node, since) in ripe {
-                self.send(coordinator, Message::Broken(node, since), out);
-            }
-        } else if !ripe.is_empty() {
-            let nodes: Vec<_> = ripe.into_iter().map(|(node, _)| node).collect();
-            let next = record.with_anew(&nodes, self.me());
-            self.publish(now, next, out);
         }
     }
 
     fn down(&mut self, now: Time, member: &Member, reason: Reason, out: &mut Vec<Action>) {
         self.live.remove(&member.node);
-        self.broken.remove(&member.node);
-        self.doubted.insert((member.node, member.run), now);
-        self.leaving.remove(&(member.node, member.run));
-        self.farewells.remove(&member.node);
-        if let Some(leave) = &mut self.leave {
-            leave.waits_for.remove(&member.node);
-        }
-        out.push(Action::Disconnect(member.node, reason));
+        self.cause_since.get_or_insert(now);
         out.push(Action::Tell(Event::Down(member.clone(), reason)));
-        for lost in self.tokens.taker_is_gone(member.node) {
-            out.push(Action::Tell(Event::PartitionLost(lost)));
+        // What is on its way to a member waits: only a view says that it is none any more.
+        if self.seat(member.node).is_none() {
+            out.push(Action::Disconnect(member.node, reason));
+        }
+        self.log_step(now, view_log::Input::Down(member.node, reason), out);
+    }
+
+    fn seat(&self, node: NodeId) -> Option<&Seat> {
+        self.view.as_ref()?.head.seat(node)
+    }
+
+    /// Gives an input to the view log, and does what it wants done.
+    fn log_step(&mut self, now: Time, input: view_log::Input<Assignment>, out: &mut Vec<Action>) {
+        let mut actions = Vec::new();
+        self.log.step(now, input, &mut actions);
+        for action in actions {
+            match action {
+                view_log::Action::Persist(stamp, record) => {
+                    out.push(Action::Persist(stamp, Box::new(record)));
+                }
+                view_log::Action::Send(to, message) => {
+                    self.send(to, Message::Log(Box::new(message)), out);
+                }
+                view_log::Action::Install(view) => self.install(now, view, out),
+                view_log::Action::Dismissed => {
+                    if let Some(leave) = &mut self.leave {
+                        leave.is_dismissed = true;
+                    }
+                }
+                view_log::Action::Tell(event) => {
+                    let is_over = event == view_log::Event::Superseded;
+                    out.push(Action::Tell(Event::Log(event)));
+                    if is_over {
+                        out.push(Action::Exit(Ending::Superseded));
+                    }
+                }
+            }
         }
     }
 
-    /// Notes since when the view differs from what gossip says.
-    fn look_for_causes(&mut self, now: Time) {
-        let Some(record) = &self.record else { return };
-        match (self.wanted_members(now) == record.members(), self.cause) {
-            (true, _) => self.cause = None,
-            (false, None) => self.cause = Some(now),
-            (false, Some(_)) => {}
+    /// Does what came of a handoff: tells the view log and other nodes.
+    fn follow(&mut self, now: Time, outcome: Outcome, out: &mut Vec<Action>) {
+        self.causes.extend(outcome.causes);
+        let mut messages = VecDeque::from(outcome.messages);
+        while let Some((to, message)) = messages.pop_front() {
+            if to != self.me() {
+                self.send(to, Message::Handoff(message), out);
+            } else if let Some(view) = self.view.clone() {
+                let mut outcome = Outcome::default();
+                self.handoff.receive(now, &view, (to, message), out, &mut outcome);
+                self.causes.extend(outcome.causes);
+                messages.extend(outcome.messages);
+            }
+        }
+        while !self.causes.is_empty() {
+            for cause in std::mem::take(&mut self.causes) {
+                self.log_step(now, view_log::Input::Cause(cause), out);
+            }
         }
     }
 
-    /// Those who should be members: who is alive. A member of the view counts as alive until gossip says
-    /// otherwise: whoever made the view has heard of it.
-    fn wanted_members(&self, now: Time) -> Vec<Wanted> {
-        let seats = self.record.iter().flat_map(|record| &record.seats).map(|seat| &seat.member);
-        let trusted = seats.filter(|member| self.is_trusted(now, member));
-        let mut wanted: BTreeMap<_, _> = trusted.map(|member| (member.node, member)).collect();
-        wanted.extend(self.live.iter().map(|(&node, member)| (node, member)));
-        let wanted = wanted.into_values();
-        let is_draining = |member: &Member| self.is_leaving(member);
-        let wanted = wanted
-            .map(|member| Wanted { member: member.clone(), is_draining: is_draining(member) });
-        wanted.collect()
+    /// What was lost with a link that cannot be repaired can not be found out: neither side knows how far
+    /// the other had read. So the node behind it becomes a member anew, and all that was on its way to or
+    /// from it counts as in doubt, on both sides.
+    fn link_broke(&mut self, now: Time, node: NodeId) {
+        let since = self.view.as_ref().zip(self.seat(node));
+        if let Some(since) = since.map(|(view, seat)| view.body.since(seat)) {
+            self.broken.entry(node).or_insert((now, since));
+        }
     }
 
-    /// Whether a node said that it leaves, to us or to who made the view.
-    fn is_leaving(&self, member: &Member) -> bool {
-        self.leaving.contains(&(member.node, member.run))
-            || self.record.as_ref().is_some_and(|record| {
-                let mut seats = record.seats.iter();
-                seats.any(|seat| seat.member == *member && seat.is_draining)
-            })
+    /// Has broken links mended by a view, unless the node behind is gone.
+    fn mend(&mut self, now: Time) {
+        let Some(view) = &self.view else { return };
+        let since = |node| view.head.seat(node).map(|seat| view.body.since(seat));
+        self.broken.retain(|node, (_, was)| since(*node) == Some(*was));
+        let ripe = self.broken.iter().filter(|(_, (at, _))| *at + BROKEN <= now);
+        self.causes.extend(ripe.map(|(&node, &(_, since))| Cause::Broken(node, since)));
     }
 
-    /// Whether gossip has nothing against a member of the view.
-    fn is_trusted(&self, now: Time, member: &Member) -> bool {
-        self.doubted.get(&(member.node, member.run)).is_none_or(|since| *since > now)
-    }
-
-    /// Whether it is on us to make the next view: on the founder of the cluster while it is alive, else
-    /// on the first member that is.
-    fn am_coordinator(&self, now: Time) -> bool {
-        self.coordinator(now) == Some(self.me())
-    }
-
-    fn coordinator(&self, now: Time) -> Option<NodeId> {
-        let record = self.record.as_ref()?;
-        let may = |member: &&Member| self.is_trusted(now, member) && !self.is_leaving(member);
-        let members = || record.seats.iter().map(|seat| &seat.member).filter(may);
-        let founder = members().find(|member| member.node == record.founder);
-        founder.or_else(|| members().next()).map(|member| member.node)
+    /// Who asks for counts: the first voter that is alive. A hint; two of them do no harm.
+    fn coordinator(&self) -> Option<NodeId> {
+        let view = self.view.as_ref()?;
+        view.head.voter_nodes().find(|node| self.live.contains_key(node))
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Vec<Action>) {
         match message {
             Message::Gossip(bytes) => self.gossip(now, membership::Input::Received(bytes), out),
-            Message::View(record) => self.learn(now, from, record, out),
-            Message::Ask { epoch, round } => self.asked(from, epoch, round, out),
+            Message::Log(message) => {
+                self.log_step(now, view_log::Input::Received(from, *message), out);
+            }
+            Message::Handoff(message) => {
+                let Some(view) = self.view.clone() else { return };
+                let mut outcome = Outcome::default();
+                self.handoff.receive(now, &view, (from, message), out, &mut outcome);
+                self.follow(now, outcome, out);
+            }
+            Message::Ask { epoch, round } => {
+                // Of another view than ours it proves nothing, and the view log sees to that.
+                if self.view.as_ref().is_some_and(|view| view.head.number == epoch) {
+                    self.ask_containers(Some((from, round)), out);
+                }
+            }
             Message::Answer { epoch, round, totals } => {
-                let Some(record) = &self.record else { return };
-                // Not by a view that another life of it is in, or none: it would take its own away.
-                let is_seated = record.seats.iter().any(|seat| {
-                    let live = self.live.get(&from);
-                    seat.member.node == from && live.is_none_or(|live| *live == seat.member)
-                });
-                if epoch < record.epoch && is_seated {
-                    // Whoever is behind is sent the record: views are told once and may be lost.
-                    self.send(from, Message::View(record.clone()), out);
-                } else if self.is_coordinator {
-                    self.rounds.answered(from, epoch, round, totals);
+                let is_of_now = self.view.as_ref().is_some_and(|view| view.head.number == epoch);
+                if is_of_now && self.is_coordinator && self.seat(from).is_some() {
+                    self.rounds.answered(from, round, totals);
                 }
             }
             Message::Token(token) => {
@@ -313,15 +347,6 @@ impl NodeCore {
                 }
             }
             Message::Taken(id) => self.tokens.taken(from, id),
-            Message::Broken(node, since) => {
-                if self.record.as_ref().is_some_and(|record| record.since(node) == Some(since)) {
-                    self.broken.entry(node).or_insert((now, since));
-                }
-            }
-            Message::Leaving(run) => {
-                self.leaving.insert((from, run));
-                self.look_for_causes(now);
-            }
         }
     }
 
@@ -333,78 +358,108 @@ impl NodeCore {
         spout.is_some_and(|spout| spout.is_spout) && is_possible
     }
 
-    fn learn(&mut self, now: Time, from: NodeId, record: Record, out: &mut Vec<Action>) {
-        if let Err(why) = record.check(&self.setup) {
-            out.push(Action::Tell(Event::RefusedView(from, why)));
-            return;
+    /// Takes a view: works it out, tells the containers, and moves what is to move.
+    fn install(&mut self, now: Time, view: Arc<View>, out: &mut Vec<Action>) {
+        if let Err(why) = view.body.fits(&self.setup.plans, self.setup.slots) {
+            return out.push(Action::Exit(Ending::Unfit(why)));
         }
-        let mine = self.record.as_ref();
-        if mine.is_some_and(|mine| mine.cluster_id != record.cluster_id) {
-            out.push(Action::Tell(Event::RefusedView(from, "it is another cluster's")));
-            return;
-        }
-        let is_newer = mine.is_none_or(|mine| record.supersedes(mine));
-        if is_newer {
-            self.install(now, record, out);
-        }
-    }
-
-    /// Takes a view: works it out, tells the containers, and moves the tokens.
-    fn install(&mut self, now: Time, record: Record, out: &mut Vec<Action>) {
-        let me = self.me();
-        let layout = Arc::new(record.layout(me, &self.setup.plans));
-        let moved =
-            self.record.as_ref().map_or(0, |old| record.table.moves_since(&old.table).moved);
-        out.push(Action::Tell(Event::View {
-            epoch: record.epoch,
-            members: record.seats.len(),
-            moved,
-            took: self.cause.map_or(Duration::ZERO, |since| now - since),
-        }));
-        for (topology, plan) in self.setup.plans.clone().iter().enumerate() {
-            let phase = &record.phases[topology];
-            let before = self.record.as_ref().map_or(Phase::Waiting, |old| old.phases[topology]);
-            if before != *phase {
-                out.push(Action::Tell(Event::Phase(plan.name.clone(), *phase)));
-            }
-            if before == Phase::Waiting && *phase == Phase::Running && record.author == me {
-                self.list(topology, plan, out);
-            }
-        }
-        for node in record.seats.iter().filter(|seat| seat.is_draining).map(|seat| seat.member.node)
-        {
-            let was_draining = self.record.as_ref().is_some_and(|old| old.is_draining(node));
-            if node != me && !was_draining {
-                self.farewells.insert(node, layout.digest);
-            }
-        }
-        if let Some(leave) = self.leave.as_mut().filter(|leave| leave.stage == LeaveStage::Asking)
-            && record.is_draining(me)
-        {
-            leave.stage = LeaveStage::Draining;
-        }
-        let is_unheard = |member: &Member| self.live.get(&member.node) != Some(member);
-        let seats = || record.seats.iter().map(|seat| &seat.member);
-        self.doubted.retain(|key, _| seats().any(|member| (member.node, member.run) == *key));
-        for member in seats().filter(|member| is_unheard(member)) {
-            self.doubted.entry((member.node, member.run)).or_insert(now + UNHEARD);
-            // Events may go to it from now on.
-            out.push(Action::Connect(member.clone()));
-        }
+        let before = self.view.replace(Arc::clone(&view));
+        let layout = Arc::new(assignment::layout(&view, self.me(), &self.setup.plans));
+        self.tell_of(now, before.as_deref(), &view, out);
+        self.reach(before.as_deref(), &view, out);
+        self.handoff.give_up(&view, out);
         out.push(Action::Lay(Arc::clone(&layout)));
+        self.handoff.release(&view, out);
         self.tokens.lay(&layout, &self.setup.plans, out);
+        self.bid_farewell(&view, &layout);
         self.layout = Some(layout);
-        self.record = Some(record);
+        self.list(&view, out);
         self.rounds.forget();
-        self.cause = None;
-        self.look_for_causes(now);
+        self.cause_since = None;
+        let mut outcome = Outcome::default();
+        self.handoff.take(&view, &mut outcome);
+        self.handoff.ask(now, out, &mut outcome);
+        self.follow(now, outcome, out);
     }
 
-    fn list(&mut self, topology: usize, plan: &Plan, out: &mut Vec<Action>) {
-        for (prototype, _) in plan.prototypes.iter().enumerate().filter(|(_, p)| p.is_spout) {
-            let (topology, prototype) = (id16(topology), id16(prototype));
-            self.tokens.list((topology, prototype));
-            out.push(Action::List { topology, prototype });
+    fn tell_of(&self, now: Time, before: Option<&View>, view: &View, out: &mut Vec<Action>) {
+        let moved = before.map_or(0, |before| {
+            let slots = before.body.slots.iter().zip(&view.body.slots);
+            slots.filter(|(then, now)| then.active.owner() != now.active.owner()).count()
+        });
+        out.push(Action::Tell(Event::View {
+            epoch: view.head.number,
+            members: view.head.seats.len(),
+            moved,
+            moving: view.body.moving(),
+            took: self.cause_since.map_or(Duration::ZERO, |since| now - since),
+        }));
+        for (at, topology) in view.body.topologies.iter().enumerate() {
+            let was = before.map_or(Phase::Waiting, |before| before.body.topologies[at].phase);
+            if was != topology.phase {
+                out.push(Action::Tell(Event::Phase(topology.name.clone(), topology.phase)));
+            }
+        }
+    }
+
+    /// Keeps links to all members, and to nobody else that gossip does not know of.
+    fn reach(&mut self, before: Option<&View>, view: &View, out: &mut Vec<Action>) {
+        let gone = before.into_iter().flat_map(|before| &before.head.seats);
+        for node in gone.map(Seat::node).filter(|&node| view.head.seat(node).is_none()) {
+            self.bidden.retain(|(bidden, _)| *bidden != node);
+            for lost in self.tokens.taker_is_gone(node) {
+                out.push(Action::Tell(Event::PartitionLost(lost)));
+            }
+            if !self.live.contains_key(&node) {
+                out.push(Action::Disconnect(node, Reason::Failed));
+            }
+        }
+        let others = view.head.seats.iter().filter(|seat| seat.node() != self.me());
+        for seat in others.filter(|seat| !self.live.contains_key(&seat.node())) {
+            // Events may go to it from now on.
+            out.push(Action::Connect(seat.member.clone()));
+        }
+    }
+
+    /// Notes which members that leave are to be told that nothing more comes from us.
+    fn bid_farewell(&mut self, view: &View, layout: &Layout) {
+        let leaving = view.head.seats.iter().filter(|seat| seat.state == State::Draining);
+        for seat in leaving.filter(|seat| !view.body.names(seat.log)) {
+            let key = (seat.node(), view.body.since(seat));
+            if seat.node() != self.me() && !self.bidden.contains(&key) {
+                self.farewells.insert(seat.node(), layout.digest);
+                self.bidden.insert(key);
+            }
+        }
+    }
+
+    /// Finds out the partitions of spouts of which nobody has, if it is on us: the first active member.
+    fn list(&mut self, view: &View, out: &mut Vec<Action>) {
+        let first = view.head.seats.iter().find(|seat| seat.state == State::Active);
+        let is_mine = first.is_some_and(|seat| seat.log == self.log_id);
+        for (topology, state) in (0..).zip(&view.body.topologies) {
+            for (&prototype, maker) in &state.spouts {
+                let spout = (topology, prototype);
+                match maker {
+                    None if is_mine && state.phase == Phase::Running => {
+                        if let std::collections::btree_map::Entry::Vacant(entry) =
+                            self.listed.entry(spout)
+                        {
+                            entry.insert(None);
+                            out.push(Action::List { topology, prototype });
+                        }
+                    }
+                    None => {}
+                    Some(log) => {
+                        let names = self.listed.remove(&spout).flatten();
+                        if let Some(names) = names.filter(|_| *log == self.log_id) {
+                            let layout = self.layout.clone().expect("it is made from the view");
+                            self.tokens.create(spout, names, &layout, &self.setup.plans, out);
+                            self.tokens.say(&self.live, out);
+                        }
+                    }
+                }
+            }
         }
     }
 
@@ -415,85 +470,51 @@ impl NodeCore {
         partitions: Result<Vec<PartitionName>, String>,
         out: &mut Vec<Action>,
     ) {
-        self.tokens.listed((topology, prototype));
-        let plan = &self.setup.plans[usize::from(topology)];
         let partitions = partitions.and_then(|names| match names.len() {
             len if len > PARTITIONS_MAX as usize => Err(format!("{len} partitions are too many")),
             _ => Ok(names),
         });
-        match (partitions, self.layout.clone()) {
-            (Ok(names), Some(layout)) => {
-                let spout = (topology, prototype);
-                self.tokens.create(spout, names, &layout, &self.setup.plans, out);
-                self.tokens.say(&self.live, out);
-            }
-            (Err(why), _) => {
-                let name = plan.prototypes[usize::from(prototype)].name.clone();
-                out.push(Action::Tell(Event::NothingToRead(name, why)));
-            }
-            (Ok(_), None) => unreachable!("partitions are listed for a view"),
-        }
+        let names = partitions.unwrap_or_else(|why| {
+            let plan = &self.setup.plans[usize::from(topology)];
+            let name = plan.prototypes[usize::from(prototype)].name.clone();
+            out.push(Action::Tell(Event::NothingToRead(name, why)));
+            Vec::new()
+        });
+        // The tokens are made when the view says that it is us who make them.
+        self.listed.insert((topology, prototype), Some(names));
+        self.causes.push(Cause::Listed { topology, prototype, by: self.log_id });
     }
 
     /// What is due by time or by what has just happened.
     fn wake(&mut self, now: Time, out: &mut Vec<Action>) {
-        if self.membership.deadline().is_some_and(|due| due <= now) {
+        let is_due = |deadline: Option<Time>| deadline.is_some_and(|due| due <= now);
+        if is_due(self.membership.deadline()) {
             self.gossip(now, membership::Input::Woke, out);
+        }
+        if is_due(self.log.deadline()) {
+            self.log_step(now, view_log::Input::Woke, out);
+        }
+        let mut outcome = Outcome::default();
+        if is_due(self.handoff.deadline()) {
+            self.handoff.ask(now, out, &mut outcome);
         }
         if self.next_tick <= now {
             self.next_tick = now + TICK;
             self.ask_containers(None, out);
             self.tokens.say(&self.live, out);
-            self.press_leave(out);
-            self.look_for_causes(now);
-            self.mend(now, out);
-            self.ask_for_a_view(out);
+            self.mend(now);
         }
-        self.is_coordinator = self.am_coordinator(now);
+        self.is_coordinator = self.coordinator() == Some(self.me());
         if self.is_coordinator {
-            if self.cause.is_some_and(|since| since + GATHER <= now) {
-                self.publish_members(now, out);
-            }
             self.run_rounds(now, out);
         }
         self.go_on_leaving(now, out);
-    }
-
-    /// A view is told once, and may be lost on the way to a node that has none yet. That node may be the very
-    /// one that asks around: a founder that starts again is the coordinator once it is a member.
-    fn ask_for_a_view(&self, out: &mut Vec<Action>) {
-        if self.record.is_some() {
-            return;
-        }
-        let others = self.live.values().filter(|member| member.node != self.me());
-        // An answer of an old epoch brings the record.
-        let none = || Message::Answer { epoch: Epoch(0), round: 0, totals: Vec::new() };
-        out.extend(others.map(|member| Action::Send(member.clone(), none())));
-    }
-
-    fn publish_members(&mut self, now: Time, out: &mut Vec<Action>) {
-        let members = self.wanted_members(now);
-        let Some(record) = &self.record else { return };
-        if members.iter().all(|wanted| wanted.is_draining) {
-            return;
-        }
-        if record.members() != members {
-            let next = record.with_members(members, self.me(), &self.setup);
-            self.publish(now, next, out);
-        }
-    }
-
-    fn publish(&mut self, now: Time, record: Record, out: &mut Vec<Action>) {
-        for node in self.live.keys().copied().filter(|node| *node != self.me()) {
-            self.send(node, Message::View(record.clone()), out);
-        }
-        self.install(now, record, out);
+        self.follow(now, outcome, out);
     }
 
     fn send(&self, to: NodeId, message: Message, out: &mut Vec<Action>) {
-        let seats = self.record.iter().flat_map(|record| &record.seats).map(|seat| &seat.member);
-        let member = self.live.get(&to).or_else(|| seats.into_iter().find(|m| m.node == to));
-        if let Some(member) = member {
+        let seat = || self.seat(to).map(|seat| &seat.member);
+        if let Some(member) = self.live.get(&to).or_else(seat) {
             out.push(Action::Send(member.clone(), message));
         }
     }
@@ -510,23 +531,9 @@ impl NodeCore {
         out.push(Action::Ask(self.next_ask));
     }
 
-    fn asked(&mut self, from: NodeId, epoch: Epoch, round: u64, out: &mut Vec<Action>) {
-        let mine = self.record.as_ref().map_or(Epoch(0), |record| record.epoch);
-        if epoch < mine {
-            let record = self.record.clone().expect("it has an epoch");
-            self.send(from, Message::View(record), out);
-        } else if epoch > mine {
-            // An answer of an old epoch brings the record.
-            let totals = Vec::new();
-            self.send(from, Message::Answer { epoch: mine, round, totals }, out);
-        } else {
-            self.ask_containers(Some((from, round)), out);
-        }
-    }
-
     fn reported(&mut self, now: Time, report: Report, out: &mut Vec<Action>) {
-        let Some(record) = &self.record else { return };
-        let epoch = record.epoch;
+        let Some(view) = &self.view else { return };
+        let epoch = view.head.number;
         let (ask, digest) = (report.round, report.layout);
         self.tokens.reported(&report);
         self.reports.insert(report.container, report);
@@ -545,7 +552,7 @@ impl NodeCore {
         let totals = self.totals();
         for (asker, round) in self.rounds.owed(ask) {
             if asker == self.me() {
-                self.rounds.answered(asker, epoch, round, totals.clone());
+                self.rounds.answered(asker, round, totals.clone());
             } else {
                 let totals = totals.clone();
                 self.send(asker, Message::Answer { epoch, round, totals }, out);
@@ -582,17 +589,12 @@ impl NodeCore {
     }
 
     fn run_rounds(&mut self, now: Time, out: &mut Vec<Action>) {
-        let Some(record) = &self.record else { return };
-        if let Some(phases) = self.rounds.verdict(record, &self.setup) {
-            let next = record.with_phases(phases, self.me());
-            self.publish(now, next, out);
-            return;
-        }
-        let Some(record) = &self.record else { return };
-        if let Some(round) = self.rounds.next(now, record) {
-            let epoch = record.epoch;
-            let others: Vec<_> = record.seats.iter().map(|seat| seat.member.node).collect();
-            for node in others.into_iter().filter(|node| *node != self.me()) {
+        let Some(view) = self.view.clone() else { return };
+        let phases = self.rounds.verdict(&view);
+        self.causes.extend(phases.into_iter().map(|(at, phase)| Cause::Advance(at, phase)));
+        if let Some(round) = self.rounds.next(now, &view) {
+            let epoch = view.head.number;
+            for node in view.head.seats.iter().map(Seat::node).filter(|node| *node != self.me()) {
                 self.send(node, Message::Ask { epoch, round }, out);
             }
             self.ask_containers(Some((self.me(), round)), out);

@@ -1,6 +1,6 @@
 //! How the end of a topology is known: by counting, never by a timer.
 //!
-//! The coordinator asks all members for their totals, again and again. A topology that runs has ended
+//! A coordinator (the first live voter; two at a time do no harm) asks all members for their totals, again and again. A topology that runs has ended
 //! when nobody holds an unexhausted partition and, in two successive rounds of one view, the events sent
 //! by all equal the events taken by all and are the same as in the round before (Mattern's four-counter
 //! method: an event that was on its way in the first round was counted as taken by the second). Timers
@@ -12,12 +12,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use membership::{Epoch, NodeId, Time};
+use membership::{NodeId, Time};
 use pe::Phase;
 use serde::{Deserialize, Serialize};
 
-use super::message::Setup;
-use super::record::Record;
+use super::assignment::View;
 
 /// Between two rounds while spouts read.
 const CALM: Duration = Duration::from_millis(250);
@@ -73,7 +72,7 @@ impl Rounds {
     }
 
     /// Starts a round if one is due.
-    pub(super) fn next(&mut self, now: Time, record: &Record) -> Option<u64> {
+    pub(super) fn next(&mut self, now: Time, view: &View) -> Option<u64> {
         if self.deadline().is_some_and(|due| due > now) {
             return None;
         }
@@ -84,7 +83,8 @@ impl Rounds {
         self.asked = Some(now);
         self.round += 1;
         self.is_open = true;
-        self.is_eager = record.phases.iter().any(|phase| matches!(phase, Phase::Ending(_)));
+        let mut phases = view.body.topologies.iter().map(|topology| topology.phase);
+        self.is_eager = phases.any(|phase| matches!(phase, Phase::Ending(_)));
         self.answers.clear();
         Some(self.round)
     }
@@ -105,40 +105,47 @@ impl Rounds {
     }
 
     /// Takes an answer.
-    pub(super) fn answered(&mut self, from: NodeId, _: Epoch, round: u64, totals: Vec<Totals>) {
+    pub(super) fn answered(&mut self, from: NodeId, round: u64, totals: Vec<Totals>) {
         if round == self.round && self.is_open {
             self.answers.insert(from, totals);
         }
     }
 
-    /// If all have answered: closes the round, and gives the phases that follow from it, if they are
-    /// others than before.
-    pub(super) fn verdict(&mut self, record: &Record, setup: &Setup) -> Option<Vec<Phase>> {
+    /// If all have answered: closes the round, and gives the phases that follow from it, by topology.
+    ///
+    /// While units move nothing follows: what they are is in neither of two nodes.
+    pub(super) fn verdict(&mut self, view: &View) -> Vec<(u16, Phase)> {
         let has_answered = |node: &NodeId| self.answers.contains_key(node);
-        let is_whole = record.seats.iter().all(|seat| has_answered(&seat.member.node));
+        let is_whole = view.head.seats.iter().all(|seat| has_answered(&seat.member.node));
         if !self.is_open || !is_whole {
-            return None;
+            return Vec::new();
         }
         self.is_open = false;
-        let sums: Vec<_> = (0..setup.plans.len()).map(|topology| self.sum(topology)).collect();
+        let topologies = &view.body.topologies;
+        let sums: Vec<_> = (0..topologies.len()).map(|topology| self.sum(topology)).collect();
         let before = self.before.replace(sums.clone());
-        let mut phases = record.phases.clone();
-        for (at, sum) in sums.iter().enumerate() {
-            let is_still = sum.open_partitions == 0 && sum.sent == sum.received;
-            self.is_eager |= sum.open_partitions == 0 && phases[at] == Phase::Running;
+        let is_moving = view.body.moving() > 0;
+        let mut next = Vec::new();
+        for (at, (sum, topology)) in sums.iter().zip(topologies).enumerate() {
+            let is_listed = topology.spouts.values().all(Option::is_some);
+            let is_read = sum.open_partitions == 0 && is_listed;
+            self.is_eager |= is_read && topology.phase == Phase::Running;
+            let is_still = is_read && sum.sent == sum.received && !is_moving;
             let is_settled = is_still && before.as_ref().is_some_and(|before| before[at] == *sum);
-            let stages = u32::try_from(setup.plans[at].stages).expect("bounded by the planner");
-            phases[at] = match phases[at] {
+            let phase = match topology.phase {
                 Phase::Running if is_settled => Phase::Ending(0),
                 Phase::Ending(stage) if is_settled && sum.stages_removed > stage => {
-                    if stage + 1 < stages { Phase::Ending(stage + 1) } else { Phase::Ended }
+                    if stage + 1 < topology.stages {
+                        Phase::Ending(stage + 1)
+                    } else {
+                        Phase::Ended
+                    }
                 }
-                phase @ (Phase::Waiting | Phase::Running | Phase::Ending(_) | Phase::Ended) => {
-                    phase
-                }
+                Phase::Waiting | Phase::Running | Phase::Ending(_) | Phase::Ended => continue,
             };
+            next.push((u16::try_from(at).expect("bounded by the planner"), phase));
         }
-        (phases != record.phases).then_some(phases)
+        next
     }
 
     fn sum(&self, topology: usize) -> Totals {

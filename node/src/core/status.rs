@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use membership::Time;
+use membership::view_log::State;
 use pe::{Phase, RunReport};
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +25,24 @@ pub struct Status {
     pub uptime_ms: u64,
     /// The number of its view; 0 before it has one.
     pub epoch: u64,
-    /// Who makes the views.
+    /// The member that asks the others for counts: the first voter that is alive.
     pub coordinator: Option<String>,
+    /// How many of the voters are there, and how many it takes for another view.
+    pub voters_live: usize,
+    /// The majority of the voters.
+    pub voters_needed: usize,
+    /// Whether too few voters are there: nothing moves, and nobody joins, until they are back.
+    pub is_degraded: bool,
+    /// Units (slots and numbered instances) on their way to another owner, in the whole cluster.
+    pub moving: usize,
+    /// Units that this node is taking over.
+    pub arriving: usize,
+    /// Units that this node is giving away.
+    pub leaving: usize,
+    /// Units that this node has taken over since it started.
+    pub units_taken: u64,
+    /// Bytes of state that came with them.
+    pub bytes_taken: u64,
     /// How many slots the cluster has.
     pub slots: u32,
     /// The name of the key hash.
@@ -51,7 +68,11 @@ pub struct MemberStatus {
     pub http: Option<SocketAddr>,
     /// How many containers it has.
     pub containers: u16,
-    /// How many slots it owns.
+    /// `joining`, `active` or `draining`.
+    pub state: String,
+    /// Whether it has a vote on the next view.
+    pub is_voter: bool,
+    /// How many slots it serves.
     pub slots: usize,
     /// Whether it is the node that answers.
     pub is_self: bool,
@@ -125,30 +146,47 @@ pub struct PeStatus {
     pub is_held_back: bool,
 }
 
-pub(super) fn of(core: &NodeCore, now: Time) -> Status {
+pub(super) fn of(core: &NodeCore) -> Status {
     let (setup, me) = (&core.setup, core.membership.me());
-    let record = core.record.as_ref();
-    let members = record.into_iter().flat_map(|record| {
-        record.seats.iter().map(|seat| MemberStatus {
+    let view = core.view.as_ref();
+    let members = view.into_iter().flat_map(|view| {
+        view.head.seats.iter().map(|seat| MemberStatus {
             node: seat.member.node.to_string(),
             run: seat.member.run.0,
             control: seat.member.control,
             data: seat.member.data,
             http: seat.member.http,
             containers: seat.member.containers,
-            slots: record.table.count(seat.member.node),
+            state: match seat.state {
+                State::Joining => "joining",
+                State::Active => "active",
+                State::Draining => "draining",
+            }
+            .to_owned(),
+            is_voter: view.head.is_voter(seat.disk()),
+            slots: view.body.slots_of(seat.log),
             is_self: seat.member.node == me.node,
         })
     });
     let runs = core.run_reports();
+    let (live, needed) = core.log.quorum().unwrap_or_default();
+    let ((arriving, leaving), counts) = (core.handoff.moving(), core.handoff.counts());
     Status {
         node: me.node.to_string(),
         run: me.run.0,
         cluster: setup.cluster.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_ms: 0,
-        epoch: record.map_or(0, |record| record.epoch.0),
-        coordinator: core.coordinator(now).map(|node| node.to_string()),
+        epoch: view.map_or(0, |view| view.head.number.0),
+        coordinator: core.coordinator().map(|node| node.to_string()),
+        voters_live: live,
+        voters_needed: needed,
+        is_degraded: live < needed,
+        moving: view.map_or(0, |view| view.body.moving()),
+        arriving,
+        leaving,
+        units_taken: counts.units,
+        bytes_taken: counts.bytes,
         slots: setup.slots,
         key_hash: routing::KEY_HASH.to_owned(),
         members: members.collect(),
@@ -164,7 +202,7 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
     let plan = &core.setup.plans[at];
     let none = RunReport::default();
     let run = run.unwrap_or(&none);
-    let phase = core.record.as_ref().map_or(Phase::Waiting, |record| record.phases[at]);
+    let phase = core.view.as_ref().map_or(Phase::Waiting, |view| view.body.topologies[at].phase);
     let host = |prototype: usize| run.hosts.get(prototype).cloned().unwrap_or_default();
     let (mut spouts, mut pes) = (Vec::new(), Vec::new());
     for (number, prototype) in plan.prototypes.iter().enumerate() {

@@ -5,7 +5,7 @@
 //! keeps it until the other has said that it arrived. So a partition is never read by two nodes, and is
 //! always held by somebody who counts it. A token dies with the node that holds it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use membership::{Member, NodeId};
@@ -47,8 +47,6 @@ pub struct Token {
 pub(super) struct Tokens {
     me: NodeId,
     held: BTreeMap<TokenId, Held>,
-    /// Spouts, by topology and prototype, whose partitions are being listed here.
-    listing: BTreeSet<(u16, u16)>,
 }
 
 /// The most partitions of a spout.
@@ -72,17 +70,7 @@ enum State {
 
 impl Tokens {
     pub(super) fn new(me: NodeId) -> Self {
-        Self { me, held: BTreeMap::new(), listing: BTreeSet::new() }
-    }
-
-    /// The partitions of a spout are being listed: until they are, its topology has not ended.
-    pub(super) fn list(&mut self, spout: (u16, u16)) {
-        self.listing.insert(spout);
-    }
-
-    /// They are, or cannot be.
-    pub(super) fn listed(&mut self, spout: (u16, u16)) {
-        self.listing.remove(&spout);
+        Self { me, held: BTreeMap::new() }
     }
 
     /// Makes the tokens of a spout, and gives them to their readers.
@@ -206,11 +194,10 @@ impl Tokens {
         self.held.extract_if(.., is_lost).map(|(_, held)| held.token.name).collect()
     }
 
-    /// How many partitions of a topology are held here and not exhausted, or about to be known.
+    /// How many partitions of a topology are held here and not exhausted.
     pub(super) fn open(&self, topology: u16) -> u64 {
         let of_topology = self.held.values().filter(|held| held.token.id.topology == topology);
-        let listing = self.listing.iter().filter(|(of, _)| *of == topology).count();
-        (of_topology.filter(|held| !held.token.is_exhausted).count() + listing) as u64
+        of_topology.filter(|held| !held.token.is_exhausted).count() as u64
     }
 
     /// Whether no token is left that another node could read.

@@ -172,6 +172,13 @@ impl ContainerActor {
                 let closed = crate::core::Input::Closed { topology, prototype, name, state };
                 self.notify(Notice::Core(closed));
             }
+            Action::Chunk { handoff, kind, bytes } => {
+                let chunk = crate::core::Input::Chunk { handoff, kind, bytes };
+                self.notify(Notice::Core(chunk));
+            }
+            Action::Staged { handoff, outcome } => {
+                self.notify(Notice::Core(crate::core::Input::Staged { handoff, outcome }));
+            }
             Action::Stopped => self.notify(Notice::Core(crate::core::Input::Stopped(self.number))),
         }
     }

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::{Addr, SendError};
 use libp2p::PeerId;
+use membership::view_log::{self, Record, Stamp};
 use membership::{Member, NodeId, Reason, Time};
 use pe::Registry;
 use pe::topology::Plan;
@@ -15,12 +17,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{ContainerActor, Deliver};
 use super::clock::Clock;
-use super::identity::node_of;
+use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
 use super::wire::Wire;
 use super::{Exit, RunError};
-use crate::core::{Action, Event, Input, NodeCore, Status};
+use crate::core::{Action, Assignment, Ending, Event, Input, NodeCore, Status};
 
 /// Between two attempts to reach the same address.
 const DIAL_AGAIN: Duration = Duration::from_millis(500);
@@ -35,6 +37,8 @@ pub(super) enum Notice {
     NotGreeted(NodeId, GreetingError),
     /// We have it no more.
     ControlEnded(NodeId),
+    /// The record of the view log could not be written.
+    DiskFailed(RunError),
     /// SIGTERM or its like; the second time it is meant.
     Stop,
 }
@@ -67,6 +71,8 @@ pub(super) struct Driver {
     /// Attempts to reach a seed that failed before there was a view.
     pub(super) failed_dials: u32,
     pub(super) is_stopping: bool,
+    /// Where the record of the view log is kept.
+    pub(super) record_file: PathBuf,
     pub(super) outcome: Option<Result<Exit, RunError>>,
 }
 
@@ -93,9 +99,8 @@ impl Driver {
                 Some(notice) = inbox.notices.recv() => self.notice(notice).await,
                 Some((side, event)) = inbox.net.recv() => self.net(side, event).await,
                 Some(asker) = inbox.askers.recv() => {
-                    let now = self.clock.now();
-                    let mut status = self.core.status(now);
-                    let uptime = now.0.as_millis();
+                    let mut status = self.core.status();
+                    let uptime = self.clock.now().0.as_millis();
                     status.uptime_ms = u64::try_from(uptime).unwrap_or(u64::MAX);
                     // Whoever asked may have gone.
                     let _ = asker.send(status);
@@ -134,6 +139,8 @@ impl Driver {
                 self.wanted.remove(&node);
                 self.shared.links.drop_links(node);
             }
+            Action::Persist(stamp, record) => self.persist(stamp, record),
+            Action::Give(container, input) => self.container(container, input),
             Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
@@ -149,10 +156,12 @@ impl Driver {
                 self.shared.links.send_frame(node, vec![0; FrameHeader::LEN]);
             }
             Action::Tell(event) => tell(&event),
-            Action::Exit(left) => {
-                self.outcome = Some(match left {
-                    None => Ok(Exit::Left),
-                    Some(events) => Err(RunError::DrainLimit(events)),
+            Action::Exit(ending) => {
+                self.outcome = Some(match ending {
+                    Ending::Left => Ok(Exit::Left),
+                    Ending::DrainLimit(events) => Err(RunError::DrainLimit(events)),
+                    Ending::Superseded => Err(RunError::Superseded),
+                    Ending::Unfit(why) => Err(RunError::Unfit(why)),
                 });
             }
         }
@@ -168,6 +177,19 @@ impl Driver {
         if let Some(container) = self.containers.get(usize::from(number)) {
             give(container, input);
         }
+    }
+
+    /// A sync takes milliseconds, so it is done aside; nothing that depends on it goes out before.
+    fn persist(&self, stamp: Stamp, record: Box<Record<Assignment>>) {
+        let (path, notices) = (self.record_file.clone(), self.shared.notices.clone());
+        tokio::task::spawn_blocking(move || {
+            let written = identity::write_synced(&path, &record.to_bytes());
+            // An error says that the node ends.
+            let _ = notices.blocking_send(match written {
+                Ok(()) => Notice::Core(Input::Persisted(stamp)),
+                Err(error) => Notice::DiskFailed(error),
+            });
+        });
     }
 
     /// Finding partitions looks at the disk, so it is done aside.
@@ -199,7 +221,7 @@ impl Driver {
                 } else {
                     tracing::debug!(%node, "no greeting: {error}");
                 }
-                if is_final && self.core.record().is_none() {
+                if is_final && self.core.view().is_none() {
                     self.outcome = Some(Err(RunError::Refused(node, error.to_string())));
                 }
             }
@@ -210,6 +232,7 @@ impl Driver {
                     self.step(Input::Broken(node)).await;
                 }
             }
+            Notice::DiskFailed(error) => self.outcome = Some(Err(error)),
             Notice::Stop if self.is_stopping => {
                 self.outcome = Some(Err(RunError::Forced));
             }
@@ -230,7 +253,7 @@ impl Driver {
             (Side::Control, NetEvent::Disconnected(peer)) => {
                 self.connected.remove(&peer);
             }
-            (Side::Control, NetEvent::Itself(address)) if self.core.record().is_none() => {
+            (Side::Control, NetEvent::Itself(address)) if self.core.view().is_none() => {
                 let me = self.core.hello().member;
                 // A list of seeds may well have all nodes in it.
                 if !is_own(address, me.control) {
@@ -249,7 +272,7 @@ impl Driver {
                     self.step(Input::Lost(node)).await;
                 }
             }
-            (Side::Control, NetEvent::DialFailed { text, .. }) if self.core.record().is_none() => {
+            (Side::Control, NetEvent::DialFailed { text, .. }) if self.core.view().is_none() => {
                 // By their own number: an attempt may take longer than a round of them.
                 self.failed_dials += 1;
                 if self.failed_dials.is_power_of_two() {
@@ -298,14 +321,14 @@ impl Driver {
         }
     }
 
-    /// Until we are in a cluster, knock at all seeds, again and again.
+    /// While we know of nobody, knock at all seeds, again and again.
     async fn dial_seeds(&mut self) {
         let now = self.clock.now();
         if self.next_seeds > now {
             return;
         }
         self.next_seeds = now + 2 * DIAL_AGAIN;
-        if self.core.record().is_some() || self.seeds.is_empty() {
+        if !self.core.is_lonely() || self.seeds.is_empty() {
             return;
         }
         self.seed_rounds += 1;
@@ -364,14 +387,16 @@ fn tell(event: &Event) {
             };
             tracing::info!(node = %member.node, run = member.run.0, why, "member down");
         }
-        Event::View { epoch, members, moved, took } => {
+        Event::View { epoch, members, moved, moving, took } => {
             let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(epoch = epoch.0, members, slots_moved = moved, ms, "new view");
+            tracing::info!(epoch = epoch.0, members, slots_moved = moved, moving, ms, "new view");
         }
         Event::Phase(topology, phase) => tracing::info!(topology, ?phase, "topology"),
-        Event::Fenced => tracing::warn!("the others took this node for dead; it joins again"),
+        Event::Log(event) => tell_of_log(event),
+        Event::HandoffFailed(node, why) => {
+            tracing::error!(%node, "units cannot be taken over, it is tried again: {why}");
+        }
         Event::RefusedGossip(why) => tracing::warn!("gossip refused: {why}"),
-        Event::RefusedView(node, why) => tracing::warn!(%node, "a view refused: {why}"),
         Event::NothingToRead(spout, why) => tracing::error!(spout, "nothing to read: {why}"),
         Event::PartitionLost(name) => {
             tracing::warn!(
@@ -380,5 +405,40 @@ fn tell(event: &Event) {
             );
         }
         Event::Leaving => tracing::info!("leaving"),
+    }
+}
+
+fn tell_of_log(event: &view_log::Event) {
+    use view_log::Event;
+    match event {
+        Event::Founded(cluster) => tracing::info!(%cluster, "founded a cluster"),
+        Event::AlreadyFounded(cluster) => {
+            tracing::info!(%cluster, "the data directory belongs to a cluster; this node goes on in it");
+        }
+        Event::Fenced => tracing::warn!(
+            "fenced: the others went on without this node, and what it held is lost; it joins again"
+        ),
+        Event::Superseded => tracing::error!("a later start of this node is in the cluster"),
+        Event::QuorumLost { live, needed } => tracing::warn!(
+            live,
+            needed,
+            "degraded: too few voters are there; nothing moves and nobody joins until they are back"
+        ),
+        Event::QuorumBack => tracing::info!("enough voters are there again"),
+        Event::Damped(node, ms) => {
+            tracing::warn!(%node, ms, "a node that comes and goes has to wait before it is let in");
+        }
+        Event::Recovered { number, lost } => {
+            let lost: Vec<_> = lost.iter().map(ToString::to_string).collect();
+            tracing::error!(
+                epoch = number.0,
+                lost = lost.join(" "),
+                "UNSAFE RECOVERY: the cluster goes on without a majority; what only these knew is lost"
+            );
+        }
+        Event::NotRecovered(why) => tracing::error!("nothing was recovered: {why}"),
+        Event::Unfit(why) => tracing::error!("a view that cannot be was not proposed: {why}"),
+        Event::Refused(node, why) => tracing::warn!(%node, "refused: {why}"),
+        event => tracing::info!(?event, "view log"),
     }
 }

@@ -1,4 +1,5 @@
-//! Who a node is, across its lives: a key pair and a count of starts, in the data directory.
+//! Who a node is, across its lives: a key pair, a count of starts, the name of its disk, and what it holds
+//! of the view log, in the data directory.
 //!
 //! The node's name follows from its public key, so nobody can take it without the key. The count grows
 //! by one at every start and is on disk before anybody hears of it: that is how the others tell a node
@@ -11,15 +12,21 @@ use std::path::{Path, PathBuf};
 
 use libp2p::PeerId;
 use libp2p::identity::Keypair;
+use membership::view_log::{DiskId, Record};
 use membership::{NodeId, Run};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::RunError;
+use crate::core::Assignment;
 
 /// A node's identity, and its hold on the data directory.
 pub(super) struct Identity {
     pub(super) keypair: Keypair,
     pub(super) run: Run,
+    /// The data directory, however often the node starts.
+    pub(super) disk: DiskId,
+    /// The newest view that it knew, and what it had promised.
+    pub(super) record: Option<Record<Assignment>>,
     /// Held for as long as the node lives: two nodes with one identity would undo each other.
     _lock: File,
 }
@@ -31,7 +38,9 @@ impl Identity {
         let lock = lock(&folder.join("lock"))?;
         let keypair = keypair(&folder.join("identity.key"))?;
         let run = next_run(folder)?;
-        Ok(Self { keypair, run, _lock: lock })
+        let disk = disk(&folder.join("disk"))?;
+        let record = read_record(&record_file(folder))?;
+        Ok(Self { keypair, run, disk, record, _lock: lock })
     }
 
     pub(super) fn peer(&self) -> PeerId {
@@ -70,6 +79,39 @@ fn keypair(path: &Path) -> Result<Keypair, RunError> {
     let bytes = keypair.to_protobuf_encoding().expect("an ed25519 key can be encoded");
     write_synced(path, &bytes)?;
     Ok(keypair)
+}
+
+/// Where the record of the view log is.
+pub(super) fn record_file(folder: &Path) -> PathBuf {
+    folder.join("view")
+}
+
+fn read_record(path: &Path) -> Result<Option<Record<Assignment>>, RunError> {
+    match fs::read(path) {
+        Ok(bytes) => {
+            let record = Record::from_bytes(&bytes);
+            record.map(Some).map_err(|error| RunError::Disk(path.to_owned(), error.to_string()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(RunError::disk(path, &error)),
+    }
+}
+
+fn disk(path: &Path) -> Result<DiskId, RunError> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let number = u64::from_str_radix(text.trim(), 16);
+            number
+                .map(DiskId)
+                .map_err(|_| RunError::Disk(path.to_owned(), "no name of a disk".to_owned()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let disk = DiskId(rand::random());
+            write_synced(path, format!("{disk}\n").as_bytes())?;
+            Ok(disk)
+        }
+        Err(error) => Err(RunError::disk(path, &error)),
+    }
 }
 
 fn next_run(folder: &Path) -> Result<Run, RunError> {

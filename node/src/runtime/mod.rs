@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use libp2p::pnet::PreSharedKey;
+use membership::view_log::{self, ClusterId, Founding, LogId, Start, ViewLog};
 use membership::{Member, Membership, Time};
 use pe::topology::Plan;
 use pe::{Container, Home, Layout, Phase, Registry, active_containers, spread_tasks};
@@ -41,7 +42,7 @@ use self::net::{Net, Side};
 use self::shipped::shipped;
 use self::tables::Tables;
 use crate::config::NodeConfig;
-use crate::core::{NodeCore, Setup};
+use crate::core::{Assignment, NodeCore, Setup};
 
 /// Notices that may wait for the driver.
 const NOTICES: usize = 1 << 16;
@@ -67,6 +68,10 @@ pub enum RunError {
     Listen(SocketAddr, String),
     /// A member does not take this node; the cluster is as it was.
     Refused(membership::NodeId, String),
+    /// A later life of this node is in the cluster, with this data directory or another.
+    Superseded,
+    /// The cluster that the data directory belongs to is not one that this node can be in.
+    Unfit(String),
     /// The node left, but some of its events were not confirmed in time.
     DrainLimit(u64),
     /// The node was told to stop a second time before it had left.
@@ -83,7 +88,7 @@ impl RunError {
         match self {
             Self::Disk(..) | Self::InUse(_) | Self::Listen(..) | Self::Forced => 1,
             Self::Key(..) => 78,
-            Self::Refused(..) => 69,
+            Self::Refused(..) | Self::Superseded | Self::Unfit(_) => 69,
             Self::DrainLimit(_) => 75,
         }
     }
@@ -98,6 +103,10 @@ impl fmt::Display for RunError {
             }
             Self::Key(path, why) => write!(f, "{}: not a cluster key: {why}", path.display()),
             Self::Listen(address, why) => write!(f, "cannot listen at {address}: {why}"),
+            Self::Superseded => f.write_str(
+                "a later start of this node is in the cluster (a copied data directory?)",
+            ),
+            Self::Unfit(why) => write!(f, "the data directory belongs to another cluster: {why}"),
             Self::Refused(node, why) => write!(f, "refused by node {node}: {why}"),
             Self::DrainLimit(0) => f.write_str("forced: the time to leave was up"),
             Self::DrainLimit(events) => {
@@ -165,6 +174,7 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
         program,
         plans,
         me,
+        identity,
         control,
         data,
         http,
@@ -195,6 +205,7 @@ struct Parts<'n> {
     program: Program,
     plans: Vec<Arc<Plan>>,
     me: Member,
+    identity: Identity,
     control: Net,
     data: Net,
     http: TcpListener,
@@ -202,7 +213,7 @@ struct Parts<'n> {
 }
 
 async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
-    let Parts { config, program, plans, me, control, data, http, network } = parts;
+    let Parts { config, program, plans, me, identity, control, data, http, network } = parts;
     let Program { registry, tables } = program;
     let registry = Arc::new(registry);
     let (clock, links) = (Clock::start(), Arc::new(Links::default()));
@@ -229,8 +240,6 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     }
     let setup = Setup {
         cluster: config.cluster.name.clone(),
-        cluster_id: rand::random(),
-        is_founder: config.bootstrap,
         slots: config.cluster.slots,
         expected_nodes: config.cluster.expected_nodes,
         plans: plans.clone(),
@@ -238,7 +247,22 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     // Not the faster preset, even on one machine: its nodes share processors that may all be busy.
     let gossip = membership::Config::lan();
     let membership = Membership::new(me, gossip, rand::random()).expect("the preset is valid");
-    let core = NodeCore::new(setup, membership);
+    let record_file = identity::record_file(&config.data_dir);
+    let log_id = LogId::unsynced(identity.disk, identity.run);
+    let start = Start {
+        member: membership.me().clone(),
+        log: log_id,
+        record: identity.record.clone(),
+        founding: config.bootstrap.then(|| Founding {
+            cluster: ClusterId(rand::random()),
+            body: Assignment::first(&setup, membership.me(), log_id),
+            nodes: Vec::new(),
+        }),
+        seed: rand::random(),
+    };
+    let log = ViewLog::new(start, view_log_config())
+        .map_err(|error| RunError::Disk(record_file.clone(), error.to_string()))?;
+    let core = NodeCore::new(setup, membership, log, log_id);
     let (control_swarm, control_commands) = mpsc::channel(256);
     let (data_swarm, data_commands) = mpsc::channel(256);
     let (events, net) = mpsc::channel(1024);
@@ -275,6 +299,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         seed_rounds: 0,
         failed_dials: 0,
         is_stopping: false,
+        record_file,
         outcome: None,
     };
     let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };
@@ -301,6 +326,12 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         }
     }
     outcome
+}
+
+/// Gossip has waited before it says that a member is gone, and is rarely wrong by a closed connection; so
+/// the view log waits less than its preset before it believes that.
+fn view_log_config() -> view_log::Config {
+    view_log::Config { stable_after: Duration::from_millis(400), ..view_log::Config::lan() }
 }
 
 /// What the containers have before there is a view: themselves, and nothing runs.

@@ -8,7 +8,7 @@ use routing::{BatchHeader, ContainerId};
 use serde::{Deserialize, Serialize};
 
 use crate::event_type::AnyBatch;
-use crate::layout::Layout;
+use crate::layout::{Layout, Unit};
 use crate::report::{PartitionReport, Report};
 use crate::{PartitionName, Position};
 
@@ -58,6 +58,28 @@ pub enum Input {
     Woken,
     /// Somebody wants to know how things are.
     Asked(u64),
+    /// Begin to copy ahead units that live here; all go to one container elsewhere.
+    Copy {
+        /// Names it from now on.
+        handoff: u64,
+        /// The units.
+        units: Vec<Unit>,
+    },
+    /// Give the next chunk of a handoff.
+    Pull(u64),
+    /// Seal the units of a handoff.
+    Seal(u64),
+    /// A handoff is over or given up.
+    Release(u64),
+    /// Instances that are about to be ours.
+    Stage {
+        /// Of which handoff.
+        handoff: u64,
+        /// A chunk.
+        bytes: Bytes,
+    },
+    /// Instances that came for nothing.
+    Discard(Vec<Unit>),
     /// The node shuts down.
     Stopped,
     /// There is no other input at the moment, or a deadline is due.
@@ -95,8 +117,37 @@ pub enum Action {
         /// Where it stands.
         state: Option<PartitionReport>,
     },
+    /// The answer to [`Input::Pull`].
+    Chunk {
+        /// Of which handoff.
+        handoff: u64,
+        /// What it is.
+        kind: ChunkKind,
+        /// Instances.
+        bytes: Vec<u8>,
+    },
+    /// The answer to [`Input::Stage`].
+    Staged {
+        /// Of which handoff.
+        handoff: u64,
+        /// Or why it could not be read.
+        outcome: Result<(), String>,
+    },
     /// The answer to [`Input::Stopped`]: everything was given out.
     Stopped,
+}
+
+/// What a chunk of a handoff is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChunkKind {
+    /// Copied while its units are served here; more of that follows.
+    Ahead,
+    /// The last of that: the next comes after the seal.
+    AheadEnd,
+    /// What had changed at the seal; more follows.
+    Rest,
+    /// The last.
+    End,
 }
 
 /// A batch on its way between two containers of a node.

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use membership::{NodeId, Time};
 use routing::{BatchHeader, ContainerId, FrameBuilder};
 
-pub use message::{Action, Credit, Input, Parcel, Returned};
+pub use message::{Action, ChunkKind, Credit, Input, Parcel, Returned};
 use run::Run;
 
 use crate::event_type::AnyBatch;
@@ -141,6 +141,12 @@ impl Container {
                 let report = self.report(round);
                 out.push(Action::Report(report));
             }
+            Input::Pull(handoff) => {
+                let (kind, bytes) = (ChunkKind::End, Vec::new());
+                out.push(Action::Chunk { handoff, kind, bytes });
+            }
+            Input::Stage { handoff, .. } => out.push(Action::Staged { handoff, outcome: Ok(()) }),
+            Input::Copy { .. } | Input::Seal(_) | Input::Release(_) | Input::Discard(_) => {}
             Input::Stopped => self.stop(out),
             Input::Drained => self.drained(out),
         }

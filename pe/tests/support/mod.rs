@@ -274,6 +274,7 @@ impl Cluster {
             }
             Action::Report(report) => self.reports.push((from.node, report)),
             Action::Closed { name, state, .. } => self.closed.push((name, state)),
+            Action::Chunk { .. } | Action::Staged { .. } => unreachable!("nothing moves here"),
             Action::Stopped => {
                 self.stopped.insert(from);
             }

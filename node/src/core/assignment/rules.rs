@@ -1,0 +1,125 @@
+//! Which assignment may stand, and which may follow which.
+//!
+//! Proposers propose only what is valid; acceptors and learners check it all the same. What cannot be
+//! checked here is whether a set has really installed: that is known to its owner alone.
+
+use std::collections::BTreeSet;
+
+use membership::Epoch;
+use membership::view_log::Head;
+use pe::{CONTAINERS_MAX, Phase};
+
+use super::{Assignment, Set, Share, TopologyState, is_active, seat_of};
+
+/// The most copies of a unit.
+const COPIES_MAX: usize = 7;
+
+/// The most numbered instances of all topologies, so that a view stays far below what may be sent.
+pub(super) const TASKS_MAX: usize = 1 << 16;
+
+/// Whether an assignment can stand under a head.
+pub(super) fn check(body: &Assignment, head: &Head) -> Result<(), &'static str> {
+    let containers = head.seats.iter().map(|seat| usize::from(seat.member.containers));
+    if head.seats.iter().any(|seat| seat.member.containers == 0)
+        || containers.sum::<usize>() > CONTAINERS_MAX
+    {
+        return Err("it has a member without containers, or too many");
+    }
+    if !body.slots.len().is_power_of_two() || body.slots.len() > 1 << 16 {
+        return Err("its slots are not a power of two");
+    }
+    let tasks = body.topologies.iter().flat_map(|topology| topology.tasks.values());
+    if tasks.map(Vec::len).sum::<usize>() > TASKS_MAX {
+        return Err("it has too many numbered instances");
+    }
+    for (_, share) in body.shares() {
+        check_set(&share.active, head, true)?;
+        share.next.as_ref().map_or(Ok(()), |next| check_set(next, head, false))?;
+        if share.next.as_ref().is_some_and(|next| next.epoch <= share.active.epoch) {
+            return Err("a unit has a next set older than its active one");
+        }
+        if share.came.is_some_and(|came| came.at > head.number) {
+            return Err("a unit came in a later view");
+        }
+    }
+    Ok(())
+}
+
+fn check_set(set: &Set, head: &Head, is_serving: bool) -> Result<(), &'static str> {
+    let copies: BTreeSet<_> = set.logs.iter().collect();
+    if copies.is_empty() || copies.len() != set.logs.len() || copies.len() > COPIES_MAX {
+        return Err("a set has no copies, too many, or one twice");
+    }
+    if set.epoch == Epoch(0) || set.epoch > head.number {
+        return Err("a set is of a view that there was not");
+    }
+    match seat_of(head, set.owner()) {
+        Some(seat) if set.container < seat.member.containers => Ok(()),
+        Some(_) => Err("a unit is in a container that its owner does not have"),
+        None if is_serving => Err("a unit belongs to nobody"),
+        None => Ok(()),
+    }
+}
+
+/// Whether an assignment may follow another.
+pub(super) fn check_next(
+    before: &Assignment,
+    after: &Assignment,
+    head: &Head,
+) -> Result<(), &'static str> {
+    if after.slots.len() != before.slots.len() || after.expected_nodes != before.expected_nodes {
+        return Err("it has other settings of the cluster");
+    }
+    if after.topologies.len() != before.topologies.len()
+        || !before.topologies.iter().zip(&after.topologies).all(|(one, two)| follows(one, two))
+    {
+        return Err("it has other topologies, or one that went back");
+    }
+    let changed = before.shares().zip(after.shares()).filter(|(one, two)| one != two);
+    for ((unit, share), (other, next)) in changed {
+        if unit != other || !may_follow(share, next, head) {
+            return Err("a unit changed in a way that it may not");
+        }
+    }
+    Ok(())
+}
+
+fn follows(before: &TopologyState, after: &TopologyState) -> bool {
+    let is_same =
+        (&before.name, before.hash, before.stages) == (&after.name, after.hash, after.stages);
+    let is_step = before.phase == after.phase
+        || before.may_go_on_to(after.phase)
+        || (before.phase, after.phase) == (Phase::Waiting, Phase::Running);
+    let spouts = before.spouts.iter().zip(&after.spouts);
+    let tasks = before.tasks.iter().zip(&after.tasks);
+    is_same
+        && is_step
+        && before.spouts.len() == after.spouts.len()
+        && before.tasks.len() == after.tasks.len()
+        && spouts
+            .into_iter()
+            .all(|(one, two)| one.0 == two.0 && one.1.is_none_or(|by| *two.1 == Some(by)))
+        && tasks.into_iter().all(|(one, two)| one.0 == two.0 && one.1.len() == two.1.len())
+}
+
+/// The changes of a unit: a next set is named, or named anew; a next set becomes active; or the unit
+/// begins empty, since no member has a copy.
+fn may_follow(before: &Share, after: &Share, head: &Head) -> bool {
+    let is_new =
+        |set: &Set| set.epoch == head.number && seat_of(head, set.owner()).is_some_and(is_active);
+    let may_be_next = |next: &Option<Set>| {
+        next.as_ref().is_none_or(|next| before.next.as_ref() == Some(next) || is_new(next))
+    };
+    if after.active == before.active {
+        // Never just taken back: who seals for it must be told by a later epoch.
+        let is_kept = before.next.is_none() || after.next.is_some();
+        return is_kept && after.came == before.came && may_be_next(&after.next);
+    }
+    if before.next.as_ref() == Some(&after.active) {
+        let came = |came: &super::Came| came.at == head.number;
+        let is_marked = after.came == before.came || after.came.as_ref().is_none_or(came);
+        return is_marked && after.next.as_ref().is_none_or(is_new);
+    }
+    let is_lost = before.active.logs.iter().all(|&log| seat_of(head, log).is_none());
+    is_lost && is_new(&after.active) && after.next.is_none() && after.came.is_none()
+}

@@ -1,0 +1,154 @@
+//! How a unit goes from the node that serves it to the one that is to.
+//!
+//! The view says what is to move; who gets it does the work. It takes over from each other node in one
+//! *taking* per view, so that a join with a thousand slots is a handful of conversations: a stream from
+//! each container there to each container here. The state is copied ahead while the old owner serves;
+//! when all streams of a taking have come that far, its units are sealed, what has changed meanwhile
+//! follows, and the next view makes the new owner serve. Until then a taking that fails, or that the
+//! view takes back, has changed nothing.
+//!
+//! Whoever takes asks for each chunk, so a slow receiver is never flooded, and asks again when nothing
+//! comes: messages may be lost, doubled or late.
+
+mod giving;
+mod taking;
+
+use std::collections::BTreeMap;
+
+use membership::view_log::LogId;
+use membership::{Epoch, NodeId, Run, Time};
+use pe::{ChunkKind, Unit};
+use serde::{Deserialize, Serialize};
+
+use giving::Giving;
+use taking::Taking;
+
+use super::{Action, Cause, View};
+
+/// A stream of chunks, as the node that takes has named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StreamId {
+    /// The life of that node.
+    pub run: Run,
+    /// Which of its streams.
+    pub number: u64,
+}
+
+/// What two nodes say to each other about units that move.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum HandoffMessage {
+    /// From the node that takes: the next chunk?
+    Pull(Pull),
+    /// From the node that gives: a chunk.
+    Piece {
+        /// Of which stream.
+        stream: StreamId,
+        /// Its number.
+        chunk: u32,
+        /// What it is.
+        kind: ChunkKind,
+        /// Instances, as their containers read and write them.
+        bytes: Vec<u8>,
+    },
+    /// From the node that gives: it does not know this stream, and needs the whole question.
+    Unknown(StreamId),
+}
+
+/// A question for a chunk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pull {
+    /// Of which stream.
+    pub stream: StreamId,
+    /// Which chunk.
+    pub chunk: u32,
+    /// Whether the units are to be sealed.
+    pub seal: bool,
+    /// The view that named the next sets of the units.
+    pub epoch: Epoch,
+    /// The container that has them.
+    pub container: u16,
+    /// The units; none once the stream is known.
+    pub units: Vec<Unit>,
+}
+
+/// What moves to and from this node.
+#[derive(Debug)]
+pub(super) struct Handoff {
+    log: LogId,
+    run: Run,
+    /// Streams are counted here, from either side, so that containers can tell them apart.
+    numbers: u64,
+    /// By the log that gives and the view that said so.
+    taking: BTreeMap<(LogId, Epoch), Taking>,
+    /// By the node that takes and its stream.
+    giving: BTreeMap<(NodeId, StreamId), Giving>,
+    /// Since when the next chunk may be asked for, by the limit on the rate.
+    next_pull: Time,
+    counts: Counts,
+}
+
+/// What has been moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Units taken over with their state.
+    pub(super) units: u64,
+    /// Bytes of state taken over.
+    pub(super) bytes: u64,
+}
+
+/// What comes of a step beside actions.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// What the view log must hear.
+    pub(super) causes: Vec<Cause>,
+    /// Messages for nodes, this one too: units may move between two of its containers.
+    pub(super) messages: Vec<(NodeId, HandoffMessage)>,
+}
+
+impl Handoff {
+    pub(super) fn new(log: LogId, run: Run) -> Self {
+        Self {
+            log,
+            run,
+            numbers: 0,
+            taking: BTreeMap::new(),
+            giving: BTreeMap::new(),
+            next_pull: Time::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a message.
+    pub(super) fn receive(
+        &mut self,
+        now: Time,
+        view: &View,
+        (from, message): (NodeId, HandoffMessage),
+        out: &mut Vec<Action>,
+        outcome: &mut Outcome,
+    ) {
+        match message {
+            HandoffMessage::Pull(pull) => self.pulled(view, from, pull, out, outcome),
+            HandoffMessage::Piece { stream, chunk, kind, bytes } => {
+                self.piece(now, (from, stream), (chunk, kind), bytes, out, outcome);
+            }
+            HandoffMessage::Unknown(stream) => self.unknown(from, stream, outcome),
+        }
+    }
+
+    /// How many units come and go.
+    pub(super) fn moving(&self) -> (usize, usize) {
+        let taken = self.taking.values().map(Taking::units).sum();
+        (taken, self.giving.values().map(Giving::units).sum())
+    }
+
+    /// What has been moved here.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+}

@@ -1,0 +1,136 @@
+//! The side of a handoff that gives: it answers, and stops when the view says something else.
+
+use membership::view_log::LogId;
+use membership::{Epoch, NodeId};
+use pe::{ChunkKind, Unit};
+
+use super::{Action, Handoff, HandoffMessage, Outcome, Pull, View};
+
+/// The most streams at a time: more than two nodes of 64 containers have between them.
+const STREAMS_MAX: usize = 1 << 13;
+
+/// A stream that goes out.
+#[derive(Debug)]
+pub(super) struct Giving {
+    /// What the container calls it.
+    number: u64,
+    container: u16,
+    units: Vec<Unit>,
+    epoch: Epoch,
+    /// The log of who takes.
+    to: LogId,
+    is_sealed: bool,
+    /// Whether the container was asked for the next chunk.
+    is_asked: bool,
+    next: u32,
+    /// The last chunk, in case it is lost on its way.
+    last: Option<(u32, ChunkKind, Vec<u8>)>,
+}
+
+impl Giving {
+    pub(super) fn units(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether the view still wants these units to go there.
+    fn is_wanted(&self, view: &View, log: LogId) -> bool {
+        self.units.iter().all(|&unit| {
+            view.body.share(unit).is_some_and(|share| {
+                share.active.owner() == log
+                    && share.active.container == self.container
+                    && share
+                        .next
+                        .as_ref()
+                        .is_some_and(|next| (next.epoch, next.owner()) == (self.epoch, self.to))
+            })
+        })
+    }
+}
+
+impl Handoff {
+    pub(super) fn pulled(
+        &mut self,
+        view: &View,
+        from: NodeId,
+        pull: Pull,
+        out: &mut Vec<Action>,
+        outcome: &mut Outcome,
+    ) {
+        let key = (from, pull.stream);
+        if !self.giving.contains_key(&key) {
+            if pull.units.is_empty() {
+                return outcome.messages.push((from, HandoffMessage::Unknown(pull.stream)));
+            }
+            if !self.begin(view, from, &pull, out) {
+                return; // Of another view than ours: it asks again.
+            }
+        }
+        let giving = self.giving.get_mut(&key).expect("just begun");
+        if pull.seal && !giving.is_sealed {
+            giving.is_sealed = true;
+            out.push(Action::Give(giving.container, pe::Input::Seal(giving.number)));
+        }
+        if let Some((chunk, kind, bytes)) = giving.last.as_ref().filter(|last| last.0 == pull.chunk)
+        {
+            let (chunk, kind, bytes, stream) = (*chunk, *kind, bytes.clone(), pull.stream);
+            let piece = HandoffMessage::Piece { stream, chunk, kind, bytes };
+            outcome.messages.push((from, piece));
+        } else if pull.chunk == giving.next && !giving.is_asked {
+            giving.is_asked = true;
+            giving.last = None;
+            out.push(Action::Give(giving.container, pe::Input::Pull(giving.number)));
+        }
+    }
+
+    /// Begins to give, if our view says so.
+    fn begin(&mut self, view: &View, from: NodeId, pull: &Pull, out: &mut Vec<Action>) -> bool {
+        let Some(seat) = view.head.seat(from) else { return false };
+        let giving = Giving {
+            number: self.number(),
+            container: pull.container,
+            units: pull.units.clone(),
+            epoch: pull.epoch,
+            to: seat.log,
+            is_sealed: false,
+            is_asked: false,
+            next: 0,
+            last: None,
+        };
+        if !giving.is_wanted(view, self.log) || self.giving.len() >= STREAMS_MAX {
+            return false;
+        }
+        let copy = pe::Input::Copy { handoff: giving.number, units: giving.units.clone() };
+        out.push(Action::Give(giving.container, copy));
+        self.giving.insert((from, pull.stream), giving);
+        true
+    }
+
+    /// A container has the next chunk.
+    pub(in super::super) fn chunk(
+        &mut self,
+        number: u64,
+        kind: ChunkKind,
+        bytes: Vec<u8>,
+        outcome: &mut Outcome,
+    ) {
+        let found = self.giving.iter_mut().find(|(_, giving)| giving.number == number);
+        let Some((&(to, stream), giving)) = found else { return };
+        let chunk = giving.next;
+        giving.next += 1;
+        giving.is_asked = false;
+        giving.last = Some((chunk, kind, bytes.clone()));
+        outcome.messages.push((to, HandoffMessage::Piece { stream, chunk, kind, bytes }));
+    }
+
+    /// After the containers have a new layout: what the view does not want to go any more is released.
+    pub(in super::super) fn release(&mut self, view: &View, out: &mut Vec<Action>) {
+        let log = self.log;
+        self.giving.retain(|_, giving| {
+            let is_wanted = giving.is_wanted(view, log);
+            if !is_wanted {
+                out.push(Action::Give(giving.container, pe::Input::Release(giving.number)));
+            }
+            is_wanted
+        });
+    }
+}

@@ -1,0 +1,317 @@
+//! The side of a handoff that takes: it asks, until all is here and the view has made it the owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use membership::view_log::{LogId, Seat};
+use membership::{Epoch, NodeId, Time};
+use pe::{ChunkKind, Unit};
+
+use super::super::Event;
+use super::super::assignment::seat_of;
+use super::{Action, Cause, Handoff, HandoffMessage, Outcome, Pull, StreamId, View};
+
+/// After this, a question is asked again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// After this, a taking whose chunks could not be read begins anew.
+const ANEW: Duration = Duration::from_secs(2);
+
+/// Chunks that are asked for at a time.
+const PULLS_MAX: usize = 8;
+
+/// What is copied ahead at most, in bytes a second: above it, events have less of the network and of the
+/// processors. What follows the seal is not held up.
+const RATE: f64 = 128.0 * 1024.0 * 1024.0;
+
+/// The units that come from one node by one view.
+#[derive(Debug)]
+pub(super) struct Taking {
+    from: NodeId,
+    streams: Vec<Stream>,
+    is_sealing: bool,
+    /// Whether all is here and the view log has been told.
+    is_whole: bool,
+    /// When it begins anew, after a chunk that could not be read.
+    anew: Option<Time>,
+}
+
+/// From one container there to one here.
+#[derive(Debug)]
+struct Stream {
+    number: u64,
+    /// The container there, and the one here.
+    ends: (u16, u16),
+    units: Vec<Unit>,
+    /// The chunk that comes next.
+    chunk: u32,
+    is_known: bool,
+    state: Progress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// May ask for the next chunk.
+    Idle,
+    /// Has asked; asks again then.
+    Asked(Time),
+    /// A container reads a chunk of that kind.
+    Staging(ChunkKind),
+    /// All that could be copied ahead is here.
+    Ahead,
+    /// All is here.
+    Done,
+}
+
+impl Taking {
+    pub(super) fn units(&self) -> usize {
+        self.streams.iter().map(|stream| stream.units.len()).sum()
+    }
+
+    fn all_units(&self) -> BTreeSet<Unit> {
+        self.streams.iter().flat_map(|stream| stream.units.iter().copied()).collect()
+    }
+
+    fn is_at(&self, is: impl Fn(Progress) -> bool) -> bool {
+        self.streams.iter().all(|stream| is(stream.state))
+    }
+
+    /// Takes out of the containers what must not be served.
+    fn discard(&self, is_junk: impl Fn(Unit) -> bool, out: &mut Vec<Action>) {
+        for stream in &self.streams {
+            let junk: Vec<_> = stream.units.iter().copied().filter(|&unit| is_junk(unit)).collect();
+            if !junk.is_empty() {
+                out.push(Action::Give(stream.ends.1, pe::Input::Discard(junk)));
+            }
+        }
+    }
+}
+
+impl Handoff {
+    /// Before the containers have a new layout: what came for nothing goes, or they would serve it.
+    pub(in super::super) fn give_up(&mut self, view: &View, out: &mut Vec<Action>) {
+        let wanted = self.wanted(view);
+        let log = self.log;
+        self.taking.retain(|key, taking| {
+            let units = taking.all_units();
+            let is_wanted = wanted.get(key).is_some_and(|(_, ends)| {
+                ends.values().flatten().copied().collect::<BTreeSet<_>>() == units
+            });
+            if !is_wanted {
+                let is_ours = |unit: Unit| {
+                    view.body.share(unit).is_some_and(|share| share.active.owner() == log)
+                };
+                taking.discard(|unit| !(taking.is_whole && is_ours(unit)), out);
+                if taking.is_whole {
+                    let taken = units.iter().filter(|&&unit| is_ours(unit)).count();
+                    self.counts.units += taken as u64;
+                }
+            }
+            is_wanted
+        });
+    }
+
+    /// After that: begins to take what the view says.
+    pub(in super::super) fn take(&mut self, view: &View, outcome: &mut Outcome) {
+        let mut called_back: BTreeMap<Epoch, Vec<Unit>> = BTreeMap::new();
+        for (unit, share) in view.body.shares() {
+            let Some(next) = share.next.as_ref().filter(|next| next.owner() == self.log) else {
+                continue;
+            };
+            if share.active.owner() == self.log && share.active.container == next.container {
+                called_back.entry(next.epoch).or_default().push(unit);
+            }
+        }
+        let back = called_back.into_iter();
+        outcome.causes.extend(back.map(|(epoch, units)| Cause::Installed(epoch, units)));
+        for (key, (from, ends)) in self.wanted(view) {
+            if self.taking.contains_key(&key) {
+                continue;
+            }
+            let streams = ends.into_iter().map(|(ends, units)| self.stream(ends, units));
+            let streams = streams.collect();
+            let taking = Taking { from, streams, is_sealing: false, is_whole: false, anew: None };
+            self.taking.insert(key, taking);
+        }
+    }
+
+    fn stream(&mut self, ends: (u16, u16), units: Vec<Unit>) -> Stream {
+        let number = self.number();
+        Stream { number, ends, units, chunk: 0, is_known: false, state: Progress::Idle }
+    }
+
+    /// What the view says is to come here: by who gives it and since when, from which container to which.
+    fn wanted(&self, view: &View) -> Wanted {
+        let mut wanted = Wanted::new();
+        for (unit, share) in view.body.shares() {
+            let Some(next) = share.next.as_ref().filter(|next| next.owner() == self.log) else {
+                continue;
+            };
+            let ends = (share.active.container, next.container);
+            let giver = share.active.owner();
+            if giver == self.log && ends.0 == ends.1 {
+                continue;
+            }
+            let Some(from) = seat_of(&view.head, giver).map(Seat::node) else { continue };
+            let of_giver = wanted.entry((giver, next.epoch)).or_insert((from, BTreeMap::new()));
+            of_giver.1.entry(ends).or_default().push(unit);
+        }
+        wanted
+    }
+
+    /// Asks for what may be asked for.
+    pub(in super::super) fn ask(
+        &mut self,
+        now: Time,
+        out: &mut Vec<Action>,
+        outcome: &mut Outcome,
+    ) {
+        self.begin_anew(now, out);
+        let asked =
+            |stream: &&Stream| matches!(stream.state, Progress::Asked(until) if until > now);
+        let mut asking =
+            self.taking.values().flat_map(|taking| &taking.streams).filter(asked).count();
+        for (&(_, epoch), taking) in &mut self.taking {
+            for stream in &mut taking.streams {
+                let is_due = match stream.state {
+                    Progress::Idle => taking.is_sealing || self.next_pull <= now,
+                    Progress::Asked(until) => until <= now,
+                    Progress::Ahead => taking.is_sealing,
+                    Progress::Staging(_) | Progress::Done => false,
+                };
+                if !is_due || asking >= PULLS_MAX || taking.anew.is_some() {
+                    continue;
+                }
+                asking += 1;
+                stream.state = Progress::Asked(now + RETRY);
+                let units = if stream.is_known { Vec::new() } else { stream.units.clone() };
+                let pull = Pull {
+                    stream: StreamId { run: self.run, number: stream.number },
+                    chunk: stream.chunk,
+                    seal: taking.is_sealing,
+                    epoch,
+                    container: stream.ends.0,
+                    units,
+                };
+                outcome.messages.push((taking.from, HandoffMessage::Pull(pull)));
+            }
+        }
+    }
+
+    /// When [`Handoff::ask`] is due.
+    pub(in super::super) fn deadline(&self) -> Option<Time> {
+        let streams = self.taking.values().flat_map(|taking| {
+            taking.streams.iter().filter_map(|stream| match stream.state {
+                Progress::Idle if taking.is_sealing => Some(Time::default()),
+                Progress::Idle => Some(self.next_pull),
+                Progress::Asked(until) => Some(until),
+                Progress::Ahead | Progress::Staging(_) | Progress::Done => None,
+            })
+        });
+        let anew = self.taking.values().filter_map(|taking| taking.anew);
+        // Those that wait for room are looked at when something arrives.
+        streams.chain(anew).min()
+    }
+
+    fn begin_anew(&mut self, now: Time, out: &mut Vec<Action>) {
+        let mut numbers = self.numbers;
+        for taking in self.taking.values_mut().filter(|t| t.anew.is_some_and(|at| at <= now)) {
+            taking.discard(|_| true, out);
+            (taking.anew, taking.is_sealing) = (None, false);
+            for stream in &mut taking.streams {
+                numbers += 1;
+                (stream.number, stream.chunk) = (numbers, 0);
+                (stream.is_known, stream.state) = (false, Progress::Idle);
+            }
+        }
+        self.numbers = numbers;
+    }
+
+    pub(super) fn unknown(&mut self, from: NodeId, id: StreamId, _: &mut Outcome) {
+        // It has lost its memory of it, and what came of it must not be mixed with what comes now.
+        if let Some((taking, _)) = self.find(from, id) {
+            taking.anew.get_or_insert(Time::default());
+        }
+    }
+
+    fn find(&mut self, from: NodeId, id: StreamId) -> Option<(&mut Taking, usize)> {
+        if id.run != self.run {
+            return None;
+        }
+        let from = |taking: &&mut Taking| taking.from == from;
+        let mut taking = self.taking.values_mut().filter(from);
+        taking.find_map(|taking| {
+            let at = taking.streams.iter().position(|stream| stream.number == id.number)?;
+            Some((taking, at))
+        })
+    }
+
+    pub(super) fn piece(
+        &mut self,
+        now: Time,
+        (from, id): (NodeId, StreamId),
+        (chunk, kind): (u32, ChunkKind),
+        bytes: Vec<u8>,
+        out: &mut Vec<Action>,
+        outcome: &mut Outcome,
+    ) {
+        let Some((taking, at)) = self.find(from, id) else { return };
+        let stream = &mut taking.streams[at];
+        if chunk != stream.chunk || !matches!(stream.state, Progress::Asked(_)) {
+            return;
+        }
+        let size = bytes.len() as u64;
+        stream.is_known = true;
+        stream.chunk += 1;
+        stream.state = Progress::Staging(kind);
+        let (number, to) = (stream.number, stream.ends.1);
+        let stage = pe::Input::Stage { handoff: number, bytes: bytes.into() };
+        out.push(Action::Give(to, stage));
+        self.counts.bytes += size;
+        if matches!(kind, ChunkKind::Ahead | ChunkKind::AheadEnd) {
+            let spent = Duration::from_secs_f64(size as f64 / RATE);
+            self.next_pull = self.next_pull.max(now) + spent;
+        }
+        self.ask(now, out, outcome);
+    }
+
+    /// A container has read a chunk.
+    pub(in super::super) fn staged(
+        &mut self,
+        now: Time,
+        number: u64,
+        outcome_there: Result<(), String>,
+        out: &mut Vec<Action>,
+        outcome: &mut Outcome,
+    ) {
+        let place = |stream: &Stream| stream.number == number;
+        let found = self.taking.iter_mut().find_map(|((_, epoch), taking)| {
+            let at = taking.streams.iter().position(place)?;
+            Some((*epoch, taking, at))
+        });
+        let Some((epoch, taking, at)) = found else { return };
+        if let Err(why) = outcome_there {
+            out.push(Action::Tell(Event::HandoffFailed(taking.from, why)));
+            taking.anew = Some(now + ANEW);
+            return;
+        }
+        let stream = &mut taking.streams[at];
+        if let Progress::Staging(kind) = stream.state {
+            stream.state = match kind {
+                ChunkKind::Ahead | ChunkKind::Rest => Progress::Idle,
+                ChunkKind::AheadEnd => Progress::Ahead,
+                ChunkKind::End => Progress::Done,
+            };
+        }
+        let is_ahead = |state| matches!(state, Progress::Ahead | Progress::Done);
+        taking.is_sealing |= taking.is_at(is_ahead);
+        if taking.is_at(|state| state == Progress::Done) && !taking.is_whole {
+            taking.is_whole = true;
+            let units = taking.all_units().into_iter().collect();
+            outcome.causes.push(Cause::Installed(epoch, units));
+        }
+        self.ask(now, out, outcome);
+    }
+}
+
+type Wanted = BTreeMap<(LogId, Epoch), (NodeId, BTreeMap<(u16, u16), Vec<Unit>>)>;
