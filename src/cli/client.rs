@@ -2,9 +2,11 @@
 //!
 //! A node answers on its own machine; nothing here trusts more of the answer than its shape.
 
+use std::path::Path;
 use std::time::Duration;
 
 use node::Status;
+use node::runtime::TOKEN_FILE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -58,6 +60,29 @@ impl Client {
         }
     }
 
+    /// Gives the node an order, with the token that is in its data directory on this machine.
+    pub(super) fn order(&self, path: &str, token_file: Option<&Path>) -> Result<(), Failure> {
+        let file = match token_file {
+            Some(file) => file.to_owned(),
+            None => Path::new(&self.status()?.data_dir).join(TOKEN_FILE),
+        };
+        let token = std::fs::read_to_string(&file).map_err(|error| {
+            let message = format!("cannot read the token {}: {error}", file.display());
+            Failure::new(Exit::Failure, format!("{message}\n(--token says where it is)"))
+        })?;
+        let request = self.agent.post(format!("http://{}{path}", self.address));
+        let request = request.header("Authorization", format!("Bearer {}", token.trim()));
+        match request.send_empty() {
+            Ok(_) => Ok(()),
+            Err(ureq::Error::StatusCode(401)) => {
+                let message = format!("{} is not the token of this node", file.display());
+                Err(Failure::new(Exit::Failure, message))
+            }
+            Err(ureq::Error::StatusCode(code)) => Err(self.answers(&code.to_string(), path)),
+            Err(error) => Err(self.is_silent(&error)),
+        }
+    }
+
     /// The body of an answer; `None` if there is nothing at this path.
     fn get(&self, path: &str) -> Result<Option<String>, Failure> {
         let address = &self.address;
@@ -66,14 +91,17 @@ impl Client {
             Ok(text) => Ok(Some(text)),
             Err(ureq::Error::StatusCode(404)) => Ok(None),
             Err(ureq::Error::StatusCode(code)) => Err(self.answers(&code.to_string(), path)),
-            Err(error) => {
-                let message = format!(
-                    "no node answers at {address}: {error}\n\
-                     (a node answers where its --http says; see addresses.json in its data directory)"
-                );
-                Err(Failure::new(Exit::Failure, message))
-            }
+            Err(error) => Err(self.is_silent(&error)),
         }
+    }
+
+    fn is_silent(&self, error: &ureq::Error) -> Failure {
+        let address = &self.address;
+        let message = format!(
+            "no node answers at {address}: {error}\n\
+             (a node answers where its --http says; see addresses.json in its data directory)"
+        );
+        Failure::new(Exit::Failure, message)
     }
 
     fn answers(&self, what: &str, path: &str) -> Failure {

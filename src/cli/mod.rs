@@ -1,7 +1,7 @@
 //! The commands that every application has.
 //!
 //! A cluster is run by typing, so every application answers to the same words: `node`, `status`,
-//! `check`. [`App::main`] is all that most need. A program with commands of its own flattens
+//! `check`, `drain`, `recover`. [`App::main`] is all that most need. A program with commands of its own flattens
 //! [`Command`] into its own enum, as `starling` does to add `demo`:
 //!
 //! ```
@@ -44,6 +44,7 @@ mod columns;
 mod failure;
 mod log;
 mod node;
+mod orders;
 pub mod output;
 mod source;
 mod status;
@@ -59,6 +60,7 @@ pub use check::CheckArgs;
 pub use client::{Client, HTTP_DEFAULT};
 pub use columns::{Columns, grouped};
 pub use failure::{Exit, Failure};
+pub use orders::{DrainArgs, RecoverArgs};
 pub use status::StatusArgs;
 
 use crate::App;
@@ -73,6 +75,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Validates a topology file
     Check(CheckArgs),
+    /// Has the local node leave: hand off what it has, and end
+    Drain(DrainArgs),
+    /// Goes on without a lost majority, and gives up what only the lost members knew
+    Recover(RecoverArgs),
 }
 
 impl Command {
@@ -82,6 +88,8 @@ impl Command {
             Self::Node(args) => args.run(app),
             Self::Status(args) => args.run(),
             Self::Check(args) => args.run(&app),
+            Self::Drain(args) => args.run(),
+            Self::Recover(args) => args.run(),
         }
     }
 }

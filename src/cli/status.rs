@@ -60,12 +60,27 @@ fn render(status: &Status) -> String {
     );
     let _ = writeln!(
         out,
-        "epoch {}, {} members, {} slots, coordinator {}\n",
+        "epoch {}, {} members, {} slots, coordinator {}",
         status.epoch,
         status.members.len(),
         status.slots,
         status.coordinator.as_deref().unwrap_or("unknown")
     );
+    if status.is_degraded && status.epoch > 0 {
+        let _ = writeln!(
+            out,
+            "DEGRADED: {} of {} voters needed are there; nothing moves and nobody joins until more are",
+            status.voters_live, status.voters_needed
+        );
+    }
+    if status.moving > 0 {
+        let _ = writeln!(
+            out,
+            "moving: {} slots and numbered instances; {} to this node, {} from it",
+            status.moving, status.arriving, status.leaving
+        );
+    }
+    out.push('\n');
     append(&mut out, "", &members(status));
     for topology in &status.topologies {
         render_topology(topology, &mut out);
@@ -74,18 +89,34 @@ fn render(status: &Status) -> String {
 }
 
 fn members(status: &Status) -> Columns {
-    let mut table =
-        Columns::new(&["NODE", "RUN", "CONTROL", "DATA", "HTTP", "CONTAINERS", "SLOTS", ""]);
+    let mut table = Columns::new(&[
+        "NODE",
+        "RUN",
+        "STATE",
+        "CONTROL",
+        "DATA",
+        "HTTP",
+        "CONTAINERS",
+        "SLOTS",
+        "",
+    ]);
     for member in &status.members {
         table.row([
             member.node.clone(),
             member.run.to_string(),
+            member.state.clone(),
             member.control.to_string(),
             member.data.to_string(),
             member.http.map_or_else(|| "-".to_owned(), |http| http.to_string()),
             member.containers.to_string(),
             member.slots.to_string(),
-            note(&[(member.is_self, "this node")]),
+            match (member.is_voter, member.is_self) {
+                (true, true) => "voter, this node",
+                (true, false) => "voter",
+                (false, true) => "this node",
+                (false, false) => "",
+            }
+            .to_owned(),
         ]);
     }
     table
@@ -163,10 +194,13 @@ mod tests {
     /// The example of the contract.
     const ANSWER: &str = r#"{
         "node": "00000000000000aa", "run": 3, "cluster": "starling", "version": "0.1.0",
-        "uptime_ms": 7384000, "epoch": 4, "coordinator": null, "slots": 1024,
+        "uptime_ms": 7384000, "data_dir": "data", "epoch": 4, "coordinator": null,
+        "voters_live": 1, "voters_needed": 2, "is_degraded": true, "moving": 342, "arriving": 300,
+        "leaving": 0, "units_taken": 0, "bytes_taken": 0, "slots": 1024,
         "key_hash": "xxh3-64",
         "members": [{"node": "00000000000000aa", "run": 1, "control": "127.0.0.1:4000",
-            "data": "127.0.0.1:4001", "http": null, "containers": 2, "slots": 342, "is_self": true}],
+            "data": "127.0.0.1:4001", "http": null, "containers": 2, "state": "active",
+            "is_voter": true, "slots": 342, "is_self": true}],
         "topologies": [{"name": "top-words", "hash": "00000000000000bb", "phase": "running",
             "spouts": [{"name": "lines", "emitted": 1, "is_held_back": true, "partitions": [
                 {"partition": "speeches-01.txt", "position": 123, "plays": 4, "exhausted": false}]}],
@@ -181,7 +215,9 @@ mod tests {
         for part in [
             "up 2 h 3 min",
             "epoch 4, 1 members, 1024 slots",
-            "00000000000000aa    1  127.0.0.1:4000  127.0.0.1:4001     -           2    342  this node",
+            "DEGRADED: 1 of 2 voters needed",
+            "moving: 342 slots and numbered instances; 300 to this node, 0 from it",
+            "00000000000000aa    1  active  127.0.0.1:4000  127.0.0.1:4001     -           2    342  voter, this node",
             "topology top-words (00000000000000bb): running",
             "dropped, no-slot: 3",
             "speeches-01.txt       123      4  held back",

@@ -230,6 +230,11 @@ fn is_active(seat: &Seat) -> bool {
     seat.state == State::Active
 }
 
+/// Whether a member may be given a unit: one that is active, or, where all leave, that votes.
+fn may_own(head: &Head, seat: &Seat) -> bool {
+    is_active(seat) || seat.state == State::Draining && !head.seats.iter().any(is_active)
+}
+
 impl Body for Assignment {
     type Cause = Cause;
 

@@ -23,6 +23,8 @@ pub struct Status {
     pub version: String,
     /// How long it has been up; filled in by the driver, which has the clock.
     pub uptime_ms: u64,
+    /// Its data directory; filled in by the driver.
+    pub data_dir: String,
     /// The number of its view; 0 before it has one.
     pub epoch: u64,
     /// The member that asks the others for counts: the first voter that is alive.
@@ -177,6 +179,7 @@ pub(super) fn of(core: &NodeCore) -> Status {
         cluster: setup.cluster.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_ms: 0,
+        data_dir: String::new(),
         epoch: view.map_or(0, |view| view.head.number.0),
         coordinator: core.coordinator().map(|node| node.to_string()),
         voters_live: live,

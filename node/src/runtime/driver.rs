@@ -73,6 +73,7 @@ pub(super) struct Driver {
     pub(super) is_stopping: bool,
     /// Where the record of the view log is kept.
     pub(super) record_file: PathBuf,
+    pub(super) data_dir: PathBuf,
     pub(super) outcome: Option<Result<Exit, RunError>>,
 }
 
@@ -102,6 +103,7 @@ impl Driver {
                     let mut status = self.core.status();
                     let uptime = self.clock.now().0.as_millis();
                     status.uptime_ms = u64::try_from(uptime).unwrap_or(u64::MAX);
+                    status.data_dir = self.data_dir.display().to_string();
                     // Whoever asked may have gone.
                     let _ = asker.send(status);
                 }

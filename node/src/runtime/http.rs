@@ -1,7 +1,8 @@
 //! What a node shows over HTTP.
 //!
 //! A browser or a command asks one node, and gets what that node knows: its status, its tables, and
-//! whether it is of use. Nothing can be changed here. The node itself is asked through a channel, so a
+//! whether it is of use. It can be told to leave, or to go on without a lost majority, by whoever brings the
+//! token that is in its data directory. The node itself is asked through a channel, so a
 //! node that is stuck is told apart from one that is not there.
 
 use std::net::TcpListener;
@@ -14,8 +15,20 @@ use actix_web::{App, HttpRequest, HttpResponse, HttpServer, Resource, Route, gua
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+use super::driver::Notice;
+use super::identity::TOKEN_FILE;
 use super::tables::Tables;
-use crate::core::Status;
+use crate::core::{Input, Status};
+
+/// How the node is reached from here.
+#[derive(Clone)]
+pub(super) struct Doors {
+    pub(super) status: StatusDoor,
+    /// Where it takes orders.
+    pub(super) orders: mpsc::Sender<Notice>,
+    /// What an order has to bring.
+    pub(super) token: String,
+}
 
 /// Where the node is asked for its status: it answers what it is sent.
 pub(super) type StatusDoor = mpsc::Sender<oneshot::Sender<Status>>;
@@ -37,8 +50,8 @@ const DISCONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Serves on a listener, in a thread of its own, from when the result is awaited or spawned on the
 /// current actix system.
-pub(super) fn serve(listener: TcpListener, tables: Arc<Tables>, ask: StatusDoor) -> Server {
-    let desk = web::Data::new(Desk { tables, ask, patience: PATIENCE });
+pub(super) fn serve(listener: TcpListener, tables: Arc<Tables>, doors: Doors) -> Server {
+    let desk = web::Data::new(Desk { tables, doors, patience: PATIENCE });
     let app = move || {
         let limit = web::PayloadConfig::new(BODY_MAX);
         App::new().app_data(desk.clone()).app_data(limit).configure(routes)
@@ -59,7 +72,7 @@ pub(super) fn serve(listener: TcpListener, tables: Arc<Tables>, ask: StatusDoor)
 /// What the answers are made of.
 struct Desk {
     tables: Arc<Tables>,
-    ask: StatusDoor,
+    doors: Doors,
     patience: Duration,
 }
 
@@ -68,7 +81,7 @@ impl Desk {
     async fn status(&self) -> Option<Status> {
         let asked = async {
             let (reply, answer) = oneshot::channel();
-            self.ask.send(reply).await.ok()?;
+            self.doors.status.send(reply).await.ok()?;
             answer.await.ok()
         };
         tokio::time::timeout(self.patience, asked).await.ok().flatten()
@@ -80,6 +93,8 @@ fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/status", reading().to(status)))
         .service(resource("/api/v1/tables", reading().to(table_names)))
         .service(resource("/api/v1/tables/{name}", reading().to(table)))
+        .service(order("/api/v1/drain", web::post().to(drain)))
+        .service(order("/api/v1/recover", web::post().to(recover)))
         .service(resource("/healthz", reading().to(healthz)))
         .service(resource("/readyz", reading().to(readyz)))
         .default_service(web::to(missing));
@@ -87,6 +102,11 @@ fn routes(config: &mut web::ServiceConfig) {
 
 fn resource(path: &str, route: Route) -> Resource {
     web::resource(path).route(route).default_service(web::to(refused))
+}
+
+/// A path where something is changed.
+fn order(path: &str, route: Route) -> Resource {
+    web::resource(path).route(route).default_service(web::to(not_an_order))
 }
 
 fn reading() -> Route {
@@ -98,6 +118,35 @@ async fn status(desk: web::Data<Desk>) -> HttpResponse {
         Some(status) => HttpResponse::Ok().json(status),
         None => unavailable(SILENT),
     }
+}
+
+async fn drain(request: HttpRequest, desk: web::Data<Desk>) -> HttpResponse {
+    take_order(&request, &desk, Notice::Stop).await
+}
+
+async fn recover(request: HttpRequest, desk: web::Data<Desk>) -> HttpResponse {
+    take_order(&request, &desk, Notice::Core(Input::RecoverUnsafe)).await
+}
+
+/// Passes an order on, if it has the token.
+async fn take_order(request: &HttpRequest, desk: &Desk, order: Notice) -> HttpResponse {
+    let given = request.headers().get("Authorization").and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    if !is_same(given.as_bytes(), desk.doors.token.as_bytes()) {
+        let error =
+            format!("an order needs the token in {TOKEN_FILE} of the node's data directory");
+        return HttpResponse::Unauthorized().json(json!({ "error": error }));
+    }
+    match desk.doors.orders.send(order).await {
+        Ok(()) => HttpResponse::Accepted().json(json!({ "accepted": true })),
+        Err(_) => unavailable(SILENT),
+    }
+}
+
+/// Compares without saying by its time where two texts differ.
+fn is_same(one: &[u8], two: &[u8]) -> bool {
+    let differ = one.iter().zip(two).fold(0, |sum, (a, b)| sum | (a ^ b));
+    one.len() == two.len() && differ == 0
 }
 
 async fn table_names(desk: web::Data<Desk>) -> HttpResponse {
@@ -120,12 +169,20 @@ async fn healthz() -> HttpResponse {
 
 async fn readyz(desk: web::Data<Desk>) -> HttpResponse {
     match desk.status().await {
-        Some(status) if status.epoch > 0 => {
+        Some(status) if is_ready(&status) => {
             HttpResponse::Ok().content_type(ContentType::plaintext()).body("ready")
         }
-        Some(_) => unavailable("the node is not yet in a cluster"),
+        Some(_) => {
+            unavailable("the node is not an active member of a cluster with all that is its own")
+        }
         None => unavailable(SILENT),
     }
+}
+
+/// Whether it is a member, has what is its own, and stays.
+fn is_ready(status: &Status) -> bool {
+    let mut own = status.members.iter().filter(|member| member.is_self);
+    status.arriving == 0 && own.any(|member| member.state == "active")
 }
 
 async fn missing(request: HttpRequest) -> HttpResponse {
@@ -136,6 +193,12 @@ async fn refused() -> HttpResponse {
     HttpResponse::MethodNotAllowed()
         .insert_header(("Allow", "GET, HEAD"))
         .json(json!({ "error": "nothing can be changed here" }))
+}
+
+async fn not_an_order() -> HttpResponse {
+    HttpResponse::MethodNotAllowed()
+        .insert_header(("Allow", "POST"))
+        .json(json!({ "error": "this is an order: it is posted" }))
 }
 
 const SILENT: &str = "the node does not answer";
@@ -156,6 +219,7 @@ mod tests {
     use tokio::net::TcpStream;
 
     use super::*;
+    use crate::core::MemberStatus;
 
     /// A node that answers, with this epoch; or one that does not.
     fn node(epoch: Option<u64>) -> StatusDoor {
@@ -179,6 +243,7 @@ mod tests {
             cluster: "starling".to_owned(),
             version: "0".to_owned(),
             uptime_ms: 5,
+            data_dir: String::new(),
             epoch,
             coordinator: None,
             voters_live: 1,
@@ -191,10 +256,34 @@ mod tests {
             bytes_taken: 0,
             slots: 1024,
             key_hash: routing::KEY_HASH.to_owned(),
-            members: Vec::new(),
+            members: (epoch > 0).then(member).into_iter().collect(),
             topologies: Vec::new(),
         }
     }
+
+    fn member() -> MemberStatus {
+        let address = "127.0.0.1:1".parse().unwrap();
+        MemberStatus {
+            node: "00000000000000ab".to_owned(),
+            run: 1,
+            control: address,
+            data: address,
+            http: None,
+            containers: 1,
+            state: "active".to_owned(),
+            is_voter: true,
+            slots: 1024,
+            is_self: true,
+        }
+    }
+
+    /// Doors to a node, and what comes out of the one for orders.
+    fn doors(status: StatusDoor) -> (Doors, mpsc::Receiver<Notice>) {
+        let (orders, taken) = mpsc::channel(1);
+        (Doors { status, orders, token: TOKEN.to_owned() }, taken)
+    }
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
     fn tables() -> Arc<Tables> {
         let tables = Tables::default();
@@ -208,7 +297,7 @@ mod tests {
     fn answer(method: Method, path: &str, epoch: Option<u64>) -> (u16, String) {
         rt::System::new().block_on(async {
             let patience = Duration::from_millis(epoch.map_or(20, |_| 20_000));
-            let desk = Desk { tables: tables(), ask: node(epoch), patience };
+            let desk = Desk { tables: tables(), doors: doors(node(epoch)).0, patience };
             let app = App::new().app_data(web::Data::new(desk)).configure(routes);
             let app = test::init_service(app).await;
             let request = test::TestRequest::with_uri(path).method(method).to_request();
@@ -246,7 +335,8 @@ mod tests {
         assert_eq!(get("/healthz"), (200, "ok".to_owned()));
         assert_eq!(get("/readyz"), (200, "ready".to_owned()));
         assert_eq!(answer(Method::GET, "/healthz", Some(0)), (200, "ok".to_owned()));
-        let reason = error("the node is not yet in a cluster");
+        let reason =
+            error("the node is not an active member of a cluster with all that is its own");
         assert_eq!(answer(Method::GET, "/readyz", Some(0)), (503, reason));
     }
 
@@ -256,6 +346,36 @@ mod tests {
             assert_eq!(answer(Method::GET, path, None), (503, error("the node does not answer")));
         }
         assert_eq!(answer(Method::GET, "/api/v1/tables/b", None).0, 200);
+    }
+
+    /// The answer to an order, and what the node was told.
+    fn order(path: &str, token: Option<&str>) -> (u16, Option<Notice>) {
+        rt::System::new().block_on(async {
+            let (doors, mut taken) = doors(node(Some(3)));
+            let desk = Desk { tables: tables(), doors, patience: PATIENCE };
+            let app = App::new().app_data(web::Data::new(desk)).configure(routes);
+            let app = test::init_service(app).await;
+            let mut request = test::TestRequest::post().uri(path);
+            if let Some(token) = token {
+                request = request.insert_header(("Authorization", format!("Bearer {token}")));
+            }
+            let response = test::call_service(&app, request.to_request()).await;
+            (response.status().as_u16(), taken.try_recv().ok())
+        })
+    }
+
+    #[test]
+    fn an_order_needs_the_token() {
+        assert!(matches!(order("/api/v1/drain", Some(TOKEN)), (202, Some(Notice::Stop))));
+        let (code, told) = order("/api/v1/recover", Some(TOKEN));
+        assert_eq!(code, 202);
+        assert!(matches!(told, Some(Notice::Core(Input::RecoverUnsafe))));
+        for wrong in
+            [None, Some(""), Some("0"), Some(&TOKEN[1..]), Some("1123456789abcdef0123456789abcdef")]
+        {
+            assert!(matches!(order("/api/v1/drain", wrong), (401, None)), "{wrong:?}");
+        }
+        assert_eq!(get("/api/v1/drain"), (405, error("this is an order: it is posted")));
     }
 
     #[test]
@@ -272,7 +392,7 @@ mod tests {
         let answer = rt::System::new().block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
-            let server = serve(listener, tables(), node(Some(3)));
+            let server = serve(listener, tables(), doors(node(Some(3))).0);
             let handle = server.handle();
             let serving = rt::spawn(server);
             let mut stream = TcpStream::connect(address).await.unwrap();

@@ -27,6 +27,8 @@ pub(super) struct Identity {
     pub(super) disk: DiskId,
     /// The newest view that it knew, and what it had promised.
     pub(super) record: Option<Record<Assignment>>,
+    /// What a request that changes something has to bring.
+    pub(super) token: String,
     /// Held for as long as the node lives: two nodes with one identity would undo each other.
     _lock: File,
 }
@@ -40,7 +42,8 @@ impl Identity {
         let run = next_run(folder)?;
         let disk = disk(&folder.join("disk"))?;
         let record = read_record(&record_file(folder))?;
-        Ok(Self { keypair, run, disk, record, _lock: lock })
+        let token = token(&folder.join(TOKEN_FILE))?;
+        Ok(Self { keypair, run, disk, record, token, _lock: lock })
     }
 
     pub(super) fn peer(&self) -> PeerId {
@@ -79,6 +82,23 @@ fn keypair(path: &Path) -> Result<Keypair, RunError> {
     let bytes = keypair.to_protobuf_encoding().expect("an ed25519 key can be encoded");
     write_synced(path, &bytes)?;
     Ok(keypair)
+}
+
+/// The file in the data directory with the token for requests that change something. Whoever may read it
+/// may have the node leave.
+pub const TOKEN_FILE: &str = "admin.token";
+
+fn token(path: &Path) -> Result<String, RunError> {
+    match fs::read_to_string(path) {
+        Ok(text) if text.trim().len() >= 32 => Ok(text.trim().to_owned()),
+        Ok(_) => Err(RunError::Disk(path.to_owned(), "no token of 32 letters".to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let token = format!("{:032x}", rand::random::<u128>());
+            write_synced(path, format!("{token}\n").as_bytes())?;
+            Ok(token)
+        }
+        Err(error) => Err(RunError::disk(path, &error)),
+    }
 }
 
 /// Where the record of the view log is.

@@ -37,6 +37,7 @@ use self::actor::{ContainerActor, Meet};
 use self::clock::Clock;
 use self::driver::{Driver, Inbox, Notice};
 use self::identity::Identity;
+pub use self::identity::TOKEN_FILE;
 use self::links::{Links, Shared};
 use self::net::{Net, Side};
 use self::shipped::shipped;
@@ -300,6 +301,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         failed_dials: 0,
         is_stopping: false,
         record_file,
+        data_dir: config.data_dir.clone(),
         outcome: None,
     };
     let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };
@@ -310,9 +312,11 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     });
     network.control.spawn(signals(notices.clone()));
     if config.exit_with_stdin {
-        network.control.spawn(stdin_closed(notices));
+        network.control.spawn(stdin_closed(notices.clone()));
     }
-    let server = http::serve(http, tables, askers);
+    let doors =
+        http::Doors { status: askers, orders: notices.clone(), token: identity.token.clone() };
+    let server = http::serve(http, tables, doors);
     let handle = server.handle();
     actix::spawn(server);
     let outcome = outcome.await.expect("the driver ends with an outcome");

@@ -11,7 +11,7 @@ use membership::{Epoch, Member, NodeId};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
 
-use super::{Assignment, Came, Cause, Set, Share, is_active, seat_of};
+use super::{Assignment, Came, Cause, Set, Share, is_active, may_own, seat_of};
 
 /// The body that follows `before`, for the members of `next`.
 pub(super) fn next(
@@ -163,7 +163,7 @@ impl Assignment {
         let active = world.after.seats.iter().filter(|seat| is_active(seat));
         let nodes: Vec<_> = active.map(Seat::node).collect();
         if nodes.is_empty() {
-            return; // All leave; somebody has to be the last.
+            return self.rescue(world);
         }
         // A name that no node has stands for what is lost.
         let owners = self
@@ -176,6 +176,22 @@ impl Assignment {
             let containers =
                 world.after.seat(node).expect("an owner is a member").member.containers;
             world.send(share, ContainerId { node, container: Slot(slot).container(containers) });
+        }
+    }
+
+    /// Where all leave, somebody has to be the last: nothing moves but what has no owner any more,
+    /// or was on its way to one that is gone.
+    fn rescue(&mut self, world: &World<'_>) {
+        let last = world.after.seats.iter().find(|seat| may_own(world.after, seat));
+        let node = last.expect("a view has a member that votes").node();
+        for (_, share) in self.shares_mut() {
+            let is_lost = |set: &Set| !world.is_seated(set.owner());
+            if is_lost(&share.active) {
+                world.send(share, ContainerId { node, container: 0 });
+            } else if share.next.as_ref().is_some_and(is_lost) {
+                let back = world.designated(share).expect("its owner has a seat");
+                world.send(share, back);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use membership::Epoch;
 use membership::view_log::Head;
 use pe::{CONTAINERS_MAX, Phase};
 
-use super::{Assignment, Set, Share, TopologyState, is_active, seat_of};
+use super::{Assignment, Set, Share, TopologyState, may_own, seat_of};
 
 /// The most copies of a unit.
 const COPIES_MAX: usize = 7;
@@ -105,8 +105,10 @@ fn follows(before: &TopologyState, after: &TopologyState) -> bool {
 /// The changes of a unit: a next set is named, or named anew; a next set becomes active; or the unit
 /// begins empty, since no member has a copy.
 fn may_follow(before: &Share, after: &Share, head: &Head) -> bool {
-    let is_new =
-        |set: &Set| set.epoch == head.number && seat_of(head, set.owner()).is_some_and(is_active);
+    let is_new = |set: &Set| {
+        set.epoch == head.number
+            && seat_of(head, set.owner()).is_some_and(|seat| may_own(head, seat))
+    };
     let may_be_next = |next: &Option<Set>| {
         next.as_ref().is_none_or(|next| before.next.as_ref() == Some(next) || is_new(next))
     };

@@ -1,1 +1,320 @@
+use std::collections::BTreeSet;
 
+use membership::view_log::{ClusterId, Digest, DiskId, Generation, Head, LogId, Seat, State};
+use membership::{Member, NodeId, Run};
+use proptest::prelude::*;
+
+use super::*;
+
+const CONTAINERS: u16 = 2;
+const SLOTS: u16 = 64;
+const TASKS: u32 = 5;
+
+fn member(node: u64, run: u64) -> Member {
+    Member {
+        node: NodeId(node),
+        run: Run(run),
+        peer: Vec::new(),
+        control: ([10, 0, 0, 1], 1).into(),
+        data: ([10, 0, 0, 1], 2).into(),
+        http: None,
+        containers: CONTAINERS,
+    }
+}
+
+fn log(node: u64, run: u64) -> LogId {
+    LogId::unsynced(DiskId(node), Run(run))
+}
+
+/// A head with these members: node, run and state.
+fn head(number: u64, seats: &[(u64, u64, State)]) -> Head {
+    let seats = seats.iter().map(|&(node, run, state)| Seat {
+        member: member(node, run),
+        log: log(node, run),
+        state,
+        since: Epoch(1),
+    });
+    let seats: Vec<_> = seats.collect();
+    Head {
+        cluster: ClusterId(1),
+        generation: Generation { count: 0, author: DiskId(1) },
+        number: Epoch(number),
+        parent: Digest(0),
+        voters: vec![seats[0].disk()],
+        seats,
+        lost: Vec::new(),
+    }
+}
+
+fn share() -> Share {
+    let active = Set { epoch: Epoch(1), logs: vec![log(1, 1)], container: 0 };
+    Share { active, next: None, came: None }
+}
+
+/// What node 1 founds: slots, and a topology with numbered instances.
+fn first() -> (Head, Assignment) {
+    let mut slots = vec![share(); usize::from(SLOTS)];
+    for (slot, share) in (0..).zip(&mut slots) {
+        share.active.container = Slot(slot).container(CONTAINERS);
+    }
+    let topology = TopologyState {
+        name: "t".to_owned(),
+        hash: 7,
+        stages: 2,
+        phase: Phase::Waiting,
+        tasks: BTreeMap::from([(3, vec![share(); TASKS as usize])]),
+        spouts: BTreeMap::from([(0, None)]),
+    };
+    let mut body = Assignment {
+        expected_nodes: 2,
+        slots,
+        topologies: vec![topology],
+        anew: BTreeMap::new(),
+        drained: BTreeSet::new(),
+    };
+    body.place_first_tasks(&member(1, 1), log(1, 1));
+    (head(1, &[(1, 1, State::Active)]), body)
+}
+
+/// The next view, checked as acceptors check it.
+#[track_caller]
+fn follow(before: &(Head, Assignment), next: Head, causes: &[Cause]) -> (Head, Assignment) {
+    let wanted = causes.iter().filter(|cause| before.1.wants(&before.0, cause)).cloned();
+    let body = before.1.next(&before.0, &next, &wanted.collect());
+    assert_eq!(body.check(&next), Ok(()));
+    assert_eq!(before.1.check_next(&before.0, &body, &next), Ok(()));
+    (next, body)
+}
+
+/// That all that is on its way to a node has installed there.
+fn installed(body: &Assignment, to: LogId) -> Vec<Cause> {
+    let mut by_epoch: BTreeMap<Epoch, Vec<Unit>> = BTreeMap::new();
+    for (unit, share) in body.shares() {
+        if let Some(next) = share.next.as_ref().filter(|next| next.owner() == to) {
+            by_epoch.entry(next.epoch).or_default().push(unit);
+        }
+    }
+    by_epoch.into_iter().map(|(epoch, units)| Cause::Installed(epoch, units)).collect()
+}
+
+fn owners(body: &Assignment) -> BTreeMap<LogId, usize> {
+    let mut counts = BTreeMap::new();
+    body.slots.iter().for_each(|share| *counts.entry(share.active.owner()).or_default() += 1);
+    counts
+}
+
+const ACTIVE: State = State::Active;
+
+#[test]
+fn a_join_moves_a_share_by_two_views_and_then_the_topology_runs() {
+    let one = first();
+    let joining = follow(&one, head(2, &[(1, 1, ACTIVE), (2, 1, State::Joining)]), &[]);
+    assert_eq!(joining.1.moving(), 0, "who joins has nothing yet");
+    let two = follow(&joining, head(3, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &[]);
+    let moving = two.1.slots.iter().filter(|share| share.next.is_some()).count();
+    assert_eq!(moving, usize::from(SLOTS) / 2);
+    assert_eq!(owners(&two.1), BTreeMap::from([(log(1, 1), 64)]), "nothing is active there yet");
+    assert_eq!(two.1.topologies[0].phase, Phase::Waiting);
+    let causes = installed(&two.1, log(2, 1));
+    let three = follow(&two, head(4, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &causes);
+    assert_eq!(owners(&three.1), BTreeMap::from([(log(1, 1), 32), (log(2, 1), 32)]));
+    assert_eq!((three.1.moving(), three.1.topologies[0].phase), (0, Phase::Running));
+    let came = three.1.shares().filter_map(|(_, share)| share.came).collect::<Vec<_>>();
+    assert!(came.iter().all(|came| came.from.node == NodeId(1) && came.at == Epoch(4)));
+    assert_eq!(
+        came.len(),
+        causes
+            .iter()
+            .map(|cause| match cause {
+                Cause::Installed(_, units) => units.len(),
+                _ => 0,
+            })
+            .sum::<usize>()
+    );
+    for cause in &causes {
+        assert!(!three.1.wants(&three.0, cause), "what was heeded is not wanted again");
+    }
+}
+
+fn two_nodes() -> (Head, Assignment) {
+    let two = follow(&first(), head(2, &[(1, 1, ACTIVE), (2, 1, State::Joining)]), &[]);
+    let two = follow(&two, head(3, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &[]);
+    let causes = installed(&two.1, log(2, 1));
+    follow(&two, head(4, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &causes)
+}
+
+#[test]
+fn what_a_dead_node_had_begins_empty_on_the_others_at_once() {
+    let alone = follow(&two_nodes(), head(5, &[(2, 1, ACTIVE)]), &[]);
+    assert_eq!(owners(&alone.1), BTreeMap::from([(log(2, 1), 64)]));
+    let shares = alone.1.shares().map(|(_, share)| share);
+    let lost: Vec<_> = shares.filter(|share| share.active.epoch == Epoch(5)).collect();
+    assert!(lost.len() >= 32 && lost.iter().all(|share| share.came.is_none()));
+}
+
+#[test]
+fn who_starts_again_keeps_its_slots_though_they_are_empty() {
+    let two = two_nodes();
+    let again = follow(&two, head(5, &[(1, 1, ACTIVE), (2, 2, ACTIVE)]), &[]);
+    assert_eq!(owners(&again.1), BTreeMap::from([(log(1, 1), 32), (log(2, 2), 32)]));
+    assert_eq!(again.1.moving(), 0);
+}
+
+#[test]
+fn who_leaves_is_needed_until_all_is_taken_and_it_has_said_so() {
+    let seats = [(1, 1, ACTIVE), (2, 1, State::Draining)];
+    let leaving = follow(&two_nodes(), head(5, &seats), &[]);
+    assert!(leaving.1.needs(&leaving.0, log(2, 1)));
+    assert!(!leaving.1.wants(&leaving.0, &Cause::Drained(log(2, 1))), "it still has slots");
+    let taken = follow(&leaving, head(6, &seats), &installed(&leaving.1, log(1, 1)));
+    assert!(taken.1.needs(&taken.0, log(2, 1)), "others may still send to it");
+    let drained = follow(&taken, head(7, &seats), &[Cause::Drained(log(2, 1))]);
+    assert!(!drained.1.needs(&drained.0, log(2, 1)));
+    let gone = follow(&drained, head(8, &[(1, 1, ACTIVE)]), &[]);
+    assert!(gone.1.drained.is_empty());
+}
+
+#[test]
+fn what_is_on_its_way_to_a_dead_node_is_called_back_by_a_later_view() {
+    let one = follow(&first(), head(2, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &[]);
+    let back = follow(&one, head(3, &[(1, 1, ACTIVE)]), &[]);
+    let next: Vec<_> = back.1.slots.iter().filter_map(|share| share.next.as_ref()).collect();
+    assert_eq!(next.len(), 32);
+    assert!(next.iter().all(|set| set.epoch == Epoch(3) && set.owner() == log(1, 1)));
+    let done = follow(&back, head(4, &[(1, 1, ACTIVE)]), &installed(&back.1, log(1, 1)));
+    assert_eq!(done.1.moving(), 0);
+    assert!(done.1.shares().all(|(_, share)| share.came.is_none()), "it never went");
+}
+
+#[test]
+fn phases_go_forward_only_and_not_while_something_moves() {
+    let two = two_nodes();
+    let end = Cause::Advance(0, Phase::Ending(0));
+    assert!(two.1.wants(&two.0, &end));
+    assert!(!two.1.wants(&two.0, &Cause::Advance(0, Phase::Ended)));
+    assert!(!two.1.wants(&two.0, &Cause::Advance(9, Phase::Ending(0))));
+    let moving = follow(&two, head(5, &[(1, 1, ACTIVE), (2, 1, ACTIVE), (3, 1, ACTIVE)]), &[]);
+    assert!(!moving.1.wants(&moving.0, &end));
+    let same = |number| head(number, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]);
+    let ending = follow(&two, same(5), &[end.clone()]);
+    assert!(!ending.1.wants(&ending.0, &end));
+    let second = follow(&ending, same(6), &[Cause::Advance(0, Phase::Ending(1))]);
+    let ended = follow(&second, same(7), &[Cause::Advance(0, Phase::Ended)]);
+    assert_eq!(ended.1.topologies[0].phase, Phase::Ended);
+    let mut back = ended.1.clone();
+    back.topologies[0].phase = Phase::Running;
+    assert!(ended.1.check_next(&ended.0, &back, &same(8)).is_err());
+}
+
+#[test]
+fn partitions_are_listed_once() {
+    let two = two_nodes();
+    let by = |node| Cause::Listed { topology: 0, prototype: 0, by: log(node, 1) };
+    let listed = follow(&two, head(5, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &[by(1), by(2)]);
+    assert!(listed.1.topologies[0].spouts[&0].is_some());
+    assert!(!listed.1.wants(&listed.0, &by(1)) && !listed.1.wants(&listed.0, &by(2)));
+    let odd = Cause::Listed { topology: 0, prototype: 9, by: log(1, 1) };
+    assert!(!two.1.wants(&two.0, &odd));
+}
+
+#[test]
+fn a_link_that_cannot_be_repaired_makes_a_member_anew() {
+    let two = two_nodes();
+    let since = |at: &(Head, Assignment)| at.1.since(at.0.seat(NodeId(2)).unwrap());
+    let broken = Cause::Broken(NodeId(2), since(&two));
+    let after = follow(&two, head(5, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &[broken.clone()]);
+    assert_eq!(since(&after), Epoch(5));
+    assert!(!after.1.wants(&after.0, &broken));
+    assert_eq!(owners(&after.1), owners(&two.1), "nothing moves");
+}
+
+/// Changes that no honest proposer makes.
+#[test]
+fn what_may_not_follow_is_refused() {
+    let two = two_nodes();
+    let next = head(5, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]);
+    let refused = |change: &dyn Fn(&mut Assignment)| {
+        let mut after = two.1.clone();
+        change(&mut after);
+        after.check(&next).is_err() || two.1.check_next(&two.0, &after, &next).is_err()
+    };
+    assert!(!refused(&|_| ()));
+    let to = |epoch| Set { epoch: Epoch(epoch), logs: vec![log(2, 1)], container: 0 };
+    let foreign = two.1.slots.iter().position(|share| share.active.owner() == log(1, 1)).unwrap();
+    assert!(!refused(&|body| body.slots[foreign].next = Some(to(5))));
+    assert!(refused(&|body| body.slots[foreign].next = Some(to(4))), "of an older view");
+    assert!(refused(&|body| body.slots[foreign].next = Some(to(6))), "of a later one");
+    assert!(refused(&|body| body.slots[foreign].active = to(5)), "its owner lives");
+    assert!(refused(&|body| body.slots[foreign].active.container = 9));
+    assert!(refused(&|body| body.slots[foreign].active.logs.clear()));
+    assert!(refused(&|body| body.slots.truncate(32)));
+    assert!(refused(&|body| body.expected_nodes = 9));
+    assert!(refused(&|body| body.topologies.clear()));
+    assert!(refused(&|body| body.topologies[0].hash = 8));
+    assert!(refused(&|body| body.topologies[0].tasks.clear()));
+    let mut pending = two.clone();
+    pending.1.slots[foreign].next = Some(to(4));
+    let mut taken_back = pending.1.clone();
+    taken_back.slots[foreign].next = None;
+    assert!(pending.1.check_next(&pending.0, &taken_back, &next).is_err(), "there is no unseal");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever comes and goes, each view may follow the one before; when all has installed, units are
+    /// spread evenly over active members, and nothing that could stay has moved.
+    #[test]
+    fn any_history_is_valid_and_ends_even(
+        steps in prop::collection::vec((0u8..5, 1u64..7, any::<bool>()), 1..24),
+    ) {
+        let mut seats = BTreeMap::from([(1u64, (1u64, ACTIVE))]);
+        let mut at = first();
+        for (what, node, installs) in steps {
+            let known = seats.get(&node).copied();
+            match (what, known) {
+                (0, None) => { seats.insert(node, (1, State::Joining)); }
+                (1, Some((run, State::Joining))) => { seats.insert(node, (run, ACTIVE)); }
+                (2, Some((run, ACTIVE))) => { seats.insert(node, (run, State::Draining)); }
+                (3, Some((run, state))) => { seats.insert(node, (run + 1, state)); }
+                (4, Some(_)) if seats.len() > 1 => { seats.remove(&node); }
+                _ => continue,
+            }
+            if !seats.values().any(|(_, state)| *state != State::Joining) {
+                let any = *seats.keys().next().unwrap();
+                seats.get_mut(&any).unwrap().1 = ACTIVE;
+            }
+            let list: Vec<_> = seats.iter().map(|(&node, &(run, state))| (node, run, state)).collect();
+            let number = at.0.number.0 + 1;
+            let mut causes = Vec::new();
+            if installs {
+                list.iter().for_each(|&(node, run, _)| causes.extend(installed(&at.1, log(node, run))));
+            }
+            let mut next = head(number, &list);
+            next.voters = vec![next.seats.iter().find(|s| s.state != State::Joining).unwrap().disk()];
+            at = follow(&at, next, &causes);
+        }
+        for _ in 0..2 {
+            let list: Vec<_> = seats.iter().map(|(&node, &(run, state))| (node, run, state)).collect();
+            let causes: Vec<_> = list.iter().flat_map(|&(node, run, _)| installed(&at.1, log(node, run))).collect();
+            let mut next = head(at.0.number.0 + 1, &list);
+            next.voters = at.0.voters.clone();
+            at = follow(&at, next, &causes);
+        }
+        prop_assert_eq!(at.1.moving(), 0, "{:?}", seats);
+        let active: Vec<_> = seats.iter().filter(|(_, (_, state))| *state == ACTIVE).collect();
+        if !active.is_empty() {
+            let counts = owners(&at.1);
+            let most = usize::from(SLOTS).div_ceil(active.len());
+            for &(&node, &(run, _)) in &active {
+                let count = counts.get(&log(node, run)).copied().unwrap_or(0);
+                prop_assert!(count <= most && count + 1 >= usize::from(SLOTS) / active.len(), "{counts:?}");
+            }
+            let tasks = &at.1.topologies[0].tasks[&3];
+            let each = (TASKS as usize).div_ceil(active.len() * usize::from(CONTAINERS));
+            let mut by_container = BTreeMap::<_, usize>::new();
+            tasks.iter().for_each(|t| *by_container.entry((t.active.owner(), t.active.container)).or_default() += 1);
+            prop_assert!(by_container.values().all(|&count| count <= each), "{by_container:?}");
+        }
+    }
+}
