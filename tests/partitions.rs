@@ -1,0 +1,165 @@
+//! What a split of the network does to a cluster: only one side may go on deciding, nobody forms a second
+//! cluster, and when it heals all are one again.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/hosts.rs"]
+mod hosts;
+mod support;
+
+use std::path::PathBuf;
+
+use hosts::Hosts;
+use starling::cli::Status;
+use support::{Node, wait_for};
+
+/// Five nodes, each on a host of its own, that play text for ever.
+struct Ground {
+    hosts: Hosts,
+    folder: PathBuf,
+    nodes: Vec<Node>,
+}
+
+impl Ground {
+    /// Nothing, where hosts cannot be made.
+    #[track_caller]
+    fn new(test: &str, number: u8) -> Option<Self> {
+        if let Some(why) = hosts::unavailable() {
+            support::skip(&format!("no network namespaces ({why})"));
+            return None;
+        }
+        let hosts = Hosts::new(number, 5);
+        let folder = support::folder(test);
+        let mut ground = Self { hosts, folder, nodes: Vec::new() };
+        for host in 0..5 {
+            let node = ground.start(host);
+            ground.nodes.push(node);
+        }
+        ground.agree(&[0, 1, 2, 3, 4]);
+        Some(ground)
+    }
+
+    #[track_caller]
+    fn start(&self, host: usize) -> Node {
+        let topology = self.folder.join("top-words.toml");
+        if !topology.exists() {
+            support::top_words(&self.folder, &support::corpus(), ", repeat = 1000000");
+        }
+        let (address, near) = (self.hosts.address(host), self.hosts.near_address(host));
+        let mut arguments = vec![
+            "--insecure".to_owned(),
+            "--topology".to_owned(),
+            topology.to_str().unwrap().to_owned(),
+            "--containers".to_owned(),
+            "1".to_owned(),
+            "--expected-nodes".to_owned(),
+            "5".to_owned(),
+            "--listen".to_owned(),
+            format!("{address}:7400"),
+            "--listen-data".to_owned(),
+            format!("{address}:7401"),
+            "--http".to_owned(),
+            format!("{near}:7700"),
+        ];
+        if host == 0 {
+            arguments.push("--bootstrap".to_owned());
+        } else {
+            arguments.extend(["--join".to_owned(), format!("{}:7400", self.hosts.address(0))]);
+        }
+        let program = self.hosts.command(host, &support::starling());
+        Node::start(program, &self.folder.join(host.to_string()), arguments)
+    }
+
+    fn status(&self, host: usize) -> Status {
+        self.nodes[host].status()
+    }
+
+    /// Waits until these hosts and no others are members, by one view that all of them have, and have what
+    /// is theirs; gives its number.
+    #[track_caller]
+    fn agree(&self, hosts: &[usize]) -> u64 {
+        let mut names: Vec<_> = hosts.iter().map(|&host| self.nodes[host].name()).collect();
+        names.sort_unstable();
+        wait_for(&format!("agreement of {hosts:?}"), || {
+            let all: Vec<_> = hosts.iter().map(|&host| self.status(host)).collect();
+            let is_right = |status: &Status| {
+                status.epoch == all[0].epoch
+                    && status.moving == 0
+                    && !status.is_degraded
+                    && status.members.iter().all(|member| member.state == "active")
+                    && status.members.iter().map(|member| &member.node).eq(&names)
+            };
+            all.iter().all(is_right).then(|| all[0].epoch)
+        })
+    }
+
+    /// Waits until events are handled on these hosts, again.
+    #[track_caller]
+    fn flow(&self, hosts: &[usize]) {
+        let applied = |host: usize| self.status(host).topologies[0].applied;
+        for &host in hosts {
+            let before = applied(host);
+            wait_for("events to be handled", || (applied(host) > before).then_some(()));
+        }
+    }
+
+    #[track_caller]
+    fn wait_for_degraded(&self, hosts: &[usize]) {
+        for &host in hosts {
+            self.nodes[host].wait_to_show("too few voters", |status| status.is_degraded);
+            self.nodes[host].wait_to_say(&["degraded: too few voters are there"]);
+        }
+    }
+}
+
+#[test]
+fn of_three_and_two_the_three_go_on_and_take_the_two_back() {
+    let Some(ground) = Ground::new("split-3-2", 1) else { return };
+    let before = ground.agree(&[0, 1, 2, 3, 4]);
+    ground.hosts.split(&[&[0, 3, 4], &[1, 2]]);
+    ground.wait_for_degraded(&[1, 2]);
+    let after = ground.agree(&[0, 3, 4]);
+    ground.flow(&[0, 3, 4]);
+    for host in [1, 2] {
+        let status = ground.status(host);
+        assert_eq!(status.members.len(), 5, "who cannot decide goes by the last view");
+        assert!(status.epoch <= after && status.epoch >= before);
+    }
+    ground.hosts.heal();
+    let healed = ground.agree(&[0, 1, 2, 3, 4]);
+    assert!(healed > after);
+    for host in [1, 2] {
+        ground.nodes[host].wait_to_say(&["fenced: the others went on without this node"]);
+        ground.nodes[host].wait_to_say(&["enough voters are there again"]);
+    }
+    ground.flow(&[0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn of_two_one_and_two_nobody_decides_and_all_go_on_in_their_view_when_it_heals() {
+    let Some(ground) = Ground::new("split-2-1-2", 2) else { return };
+    let before = ground.agree(&[0, 1, 2, 3, 4]);
+    ground.hosts.split(&[&[0, 1], &[2], &[3, 4]]);
+    ground.wait_for_degraded(&[0, 1, 2, 3, 4]);
+    for host in 0..5 {
+        let status = ground.status(host);
+        assert_eq!((status.epoch, status.members.len()), (before, 5), "no view without a majority");
+    }
+    ground.hosts.heal();
+    ground.agree(&[0, 1, 2, 3, 4]);
+    ground.flow(&[0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn what_goes_one_way_only_makes_few_views() {
+    let Some(ground) = Ground::new("one-way", 3) else { return };
+    let before = ground.agree(&[0, 1, 2, 3, 4]);
+    ground.hosts.cut(1, 2, true);
+    // Long enough for gossip to have made up its mind: it hears of the two through the others.
+    let since = ground.status(0).uptime_ms;
+    ground.nodes[0].wait_to_show("ten seconds", |status| status.uptime_ms > since + 10_000);
+    ground.hosts.cut(1, 2, false);
+    let after = ground.agree(&[0, 1, 2, 3, 4]);
+    assert!(after - before <= 20, "{} views", after - before);
+    ground.flow(&[0, 1, 2, 3, 4]);
+}
