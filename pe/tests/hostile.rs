@@ -9,6 +9,7 @@ use membership::NodeId;
 use pe::{Credit, Ctx, Event, Input, On, Pe, Registry};
 use proptest::prelude::*;
 use routing::{BatchHeader, Columns};
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, at, feed, host};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -27,7 +28,7 @@ impl Lend for Word {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Relay;
 
 impl Pe for Relay {

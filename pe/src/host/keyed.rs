@@ -423,6 +423,7 @@ mod tests {
     use std::time::Duration;
 
     use routing::FieldKind;
+    use serde::{Deserialize, Serialize};
 
     use super::*;
     use crate as starling;
@@ -435,7 +436,7 @@ mod tests {
     }
 
     /// Closes at every third event.
-    #[derive(Default)]
+    #[derive(Default, Serialize, Deserialize)]
     struct Counter(u64);
 
     impl Pe for Counter {
