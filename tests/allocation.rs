@@ -188,6 +188,8 @@ impl Node {
                 | Action::Credit { .. }
                 | Action::Report(_)
                 | Action::Closed { .. }
+                | Action::Chunk { .. }
+                | Action::Staged { .. }
                 | Action::Stopped) => panic!("there is no other node: {other:?}"),
             }
         }

@@ -37,6 +37,7 @@
 //! assert!(registry.catalog().pes.contains_key("counter"));
 //! ```
 
+mod chunk;
 mod container;
 mod ctx;
 mod event_type;
@@ -53,8 +54,9 @@ mod sink;
 mod spout;
 pub mod topology;
 mod trigger;
+mod units;
 
-pub use container::{Action, Container, Credit, Input, Parcel, Returned};
+pub use container::{Action, ChunkKind, Container, Credit, Input, Parcel, Returned};
 pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};
 pub use generated::{Generated, GeneratedColumns, GeneratedRef};

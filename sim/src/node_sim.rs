@@ -171,6 +171,9 @@ impl SimNode {
                 pe::Action::Closed { topology, prototype, name, state } => {
                     self.inputs.push_back(Input::Closed { topology, prototype, name, state });
                 }
+                pe::Action::Chunk { .. } | pe::Action::Staged { .. } => {
+                    unreachable!("no handoff is begun by this version")
+                }
                 pe::Action::Stopped => {
                     let number = u16::try_from(number).expect("containers are counted in 16 bits");
                     self.inputs.push_back(Input::Stopped(number));

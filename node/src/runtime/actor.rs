@@ -172,6 +172,9 @@ impl ContainerActor {
                 let closed = crate::core::Input::Closed { topology, prototype, name, state };
                 self.notify(Notice::Core(closed));
             }
+            Action::Chunk { .. } | Action::Staged { .. } => {
+                unreachable!("no handoff is begun by this version")
+            }
             Action::Stopped => self.notify(Notice::Core(crate::core::Input::Stopped(self.number))),
         }
     }
