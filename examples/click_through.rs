@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use serde::{Deserialize, Serialize};
 use starling::{App, Ctx, Event, Line, LineRef, On, Pe};
 
 /// An ad was shown.
@@ -40,7 +41,7 @@ struct Rate {
 }
 
 /// Reads the lines of the log; those it does not understand are counted.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Parser;
 
 impl Pe for Parser {
@@ -62,7 +63,7 @@ impl On<Line> for Parser {
 }
 
 /// The click-through rate of one ad: there is an instance for each.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct ClickThrough {
     impressions: u64,
     clicks: u64,

@@ -5,6 +5,7 @@
 //! told by a file.
 //!
 //! ```
+//! use serde::{Deserialize, Serialize};
 //! use starling::{App, Ctx, Event, Line, LineRef, On, Pe};
 //!
 //! #[derive(Event)]
@@ -12,7 +13,7 @@
 //!     bytes: u64,
 //! }
 //!
-//! #[derive(Default)]
+//! #[derive(Default, Serialize, Deserialize)]
 //! struct Measure;
 //!
 //! impl Pe for Measure {

@@ -20,6 +20,7 @@ use pe::{
     Pe, Phase, Place, Position, Registry, Spout, SpoutError, Waker, active_containers,
     spread_tasks,
 };
+use serde::{Deserialize, Serialize};
 
 struct Counting;
 
@@ -88,7 +89,7 @@ impl Spout for Lines {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Splitter;
 
 impl Pe for Splitter {
@@ -104,7 +105,7 @@ impl On<Line> for Splitter {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Counter(u64);
 
 impl Pe for Counter {

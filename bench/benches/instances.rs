@@ -11,6 +11,7 @@ use divan::counter::ItemsCount;
 use pe::{
     Ctx, Next, On, Opening, Param, Params, PartitionName, Pe, Position, Registry, Spout, SpoutError,
 };
+use serde::{Deserialize, Serialize};
 use support::{Alone, Number, NumberRef, Sequence, Word, WordRef};
 
 fn main() {
@@ -92,7 +93,7 @@ fn spell(number: u64, letters: &mut [u8; 8]) -> &str {
     str::from_utf8(letters).expect("letters")
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct NumberCounter(u64);
 
 impl Pe for NumberCounter {
@@ -106,7 +107,7 @@ impl On<Number> for NumberCounter {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct WordCounter(u64);
 
 impl Pe for WordCounter {

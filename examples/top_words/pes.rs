@@ -4,6 +4,7 @@
 //! every share of the words, and the best k of those. The demo of the `starling` command is made of
 //! these same four.
 
+use serde::{Deserialize, Serialize};
 use starling::{Ctx, Event, KeyRef, Line, LineRef, On, Param, Params, Pe, Removal};
 
 /// A word of a line, in lower case.
@@ -36,9 +37,10 @@ pub(crate) struct Ranking {
 
 /// Splits lines into words: runs of letters, digits and apostrophes, the outer apostrophes taken off,
 /// ASCII letters in lower case.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Splitter {
     /// Reused, so that a word in capitals costs no allocation.
+    #[serde(skip)]
     word: String,
 }
 
@@ -62,7 +64,7 @@ impl On<Line> for Splitter {
 }
 
 /// Counts one word: there is an instance for each.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counter {
     n: u64,
 }
@@ -80,7 +82,7 @@ impl On<Word> for Counter {
 }
 
 /// Keeps the best k of the words that come to this task, and passes them on when they changed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TopK {
     best: Best,
 }
@@ -108,8 +110,10 @@ impl Pe for TopK {
         self.pass_on(ctx);
     }
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, Top>) {
-        self.pass_on(ctx);
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Top>) {
+        if reason != Removal::Moved {
+            self.pass_on(ctx);
+        }
     }
 }
 
@@ -122,7 +126,7 @@ impl On<Count> for TopK {
 /// Keeps the best k of what all tasks of [`TopK`] passed on, and ranks them.
 ///
 /// A task passes on its best k, so what is among the best k of all words is among them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TopKMerge {
     best: Best,
 }
@@ -150,8 +154,10 @@ impl Pe for TopKMerge {
         self.pass_on(ctx);
     }
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, Ranking>) {
-        self.pass_on(ctx);
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Ranking>) {
+        if reason != Removal::Moved {
+            self.pass_on(ctx);
+        }
     }
 }
 
@@ -168,14 +174,14 @@ const K: Param = Param::integer("k", "how many words to keep").between(1, 1_000)
 ///
 /// It relies on counts that only grow: what has fallen off the list can come back only with a higher
 /// count, so nothing needs to be remembered of it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Best {
     k: usize,
     entries: Vec<Entry>,
     is_changed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     word: String,
     n: u64,

@@ -53,6 +53,12 @@ pub(crate) trait Batches: Sync {
     ) -> Result<AnyBatch, DecodeError>;
     /// Computes the keys and hashes of all rows; gives the hashes.
     fn hash<'b>(&self, batch: &'b mut (dyn Any + Send), key: &KeyFields) -> &'b [u64];
+    /// The hashes of all rows, if the batch has a key; they were computed before.
+    fn hashes<'b>(&self, batch: &'b (dyn Any + Send)) -> &'b [u64];
+    /// Copies some rows into a batch of its own, into the memory of `spare` if there is one.
+    fn pick(&self, spare: Option<AnyBatch>, batch: &(dyn Any + Send), rows: &[u32]) -> AnyBatch;
+    /// About how much memory the events take.
+    fn bytes(&self, batch: &(dyn Any + Send)) -> usize;
     /// The rows that are meant.
     fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32>;
     /// Says which rows are meant.
@@ -103,6 +109,14 @@ fn of<E: Event>(batch: &mut (dyn Any + Send)) -> &mut Batch<E> {
     batch.downcast_mut().expect("a batch is handled by the table of its own type")
 }
 
+fn read<E: Event>(batch: &(dyn Any + Send)) -> &Batch<E> {
+    batch.downcast_ref().expect("a batch is handled by the table of its own type")
+}
+
+fn memory<E: Event>(spare: Option<AnyBatch>) -> Box<Batch<E>> {
+    spare.map_or_else(Box::default, |spare| spare.downcast().expect("spares are kept by type"))
+}
+
 impl<E: Event> Batches for Typed<E> {
     fn decode(
         &self,
@@ -110,10 +124,7 @@ impl<E: Event> Batches for Typed<E> {
         rows: usize,
         body: &[u8],
     ) -> Result<AnyBatch, DecodeError> {
-        let mut batch: Box<Batch<E>> = match spare {
-            Some(spare) => spare.downcast().expect("spares are kept by type"),
-            None => Box::default(),
-        };
+        let mut batch = memory::<E>(spare);
         let mut input = body;
         batch.columns.decode(rows, &mut input)?;
         if input.is_empty() { Ok(batch) } else { Err(DecodeError::Trailing(input.len())) }
@@ -125,8 +136,24 @@ impl<E: Event> Batches for Typed<E> {
         &batch.hashes
     }
 
+    fn hashes<'b>(&self, batch: &'b (dyn Any + Send)) -> &'b [u64] {
+        &read::<E>(batch).hashes
+    }
+
+    fn pick(&self, spare: Option<AnyBatch>, batch: &(dyn Any + Send), rows: &[u32]) -> AnyBatch {
+        let mut picked = memory::<E>(spare);
+        picked.extend_rows(read::<E>(batch), rows);
+        picked
+    }
+
+    fn bytes(&self, batch: &(dyn Any + Send)) -> usize {
+        let batch = read::<E>(batch);
+        let keys = size_of_val(&batch.hashes[..]) + size_of_val(&batch.keys[..]);
+        batch.columns.bytes() + keys + size_of::<Batch<E>>()
+    }
+
     fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32> {
-        let batch = batch.downcast_ref::<Batch<E>>().expect("a batch is handled by its own table");
+        let batch = read::<E>(batch);
         let all = || (0..).take(batch.columns.rows()).collect();
         batch.chosen().map_or_else(all, <[u32]>::to_vec)
     }

@@ -28,6 +28,21 @@ impl<'a> KeyRef<'a> {
         self.task
     }
 
+    /// Whether the bytes are a key of these fields, no more and no less.
+    pub(crate) fn is_whole(&self) -> bool {
+        if let [kind] = *self.kinds {
+            return is_alone(kind, self.bytes);
+        }
+        let mut rest = self.bytes;
+        for &kind in self.kinds {
+            match split(kind, rest) {
+                Some((_, after)) => rest = after,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
     /// How many fields the key has; 0 for an instance without a key.
     pub fn fields(&self) -> usize {
         self.kinds.len()
@@ -95,6 +110,19 @@ impl<'a> KeyRef<'a> {
     }
 }
 
+/// Whether the bytes are a field that is alone, and so not framed.
+fn is_alone(kind: FieldKind, bytes: &[u8]) -> bool {
+    match kind {
+        FieldKind::Text | FieldKind::Bytes | FieldKind::Encoded => true,
+        FieldKind::Unsigned
+        | FieldKind::Signed
+        | FieldKind::Float
+        | FieldKind::Bool
+        | FieldKind::Optional(_) => split(kind, bytes).is_some_and(|(_, rest)| rest.is_empty()),
+        _ => false,
+    }
+}
+
 /// The bytes of the first field, and the rest.
 fn split(kind: FieldKind, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     match kind {
@@ -120,12 +148,18 @@ fn split(kind: FieldKind, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 pub(crate) trait Unpack: Key {
     /// Writes the canonical bytes.
     fn unpack(self, long: &[Option<Box<[u8]>>], out: &mut Vec<u8>);
+    /// The key of canonical bytes, which are whole; of a long one they have yet to be kept.
+    fn pack(bytes: &[u8]) -> Self;
 }
 
 impl Unpack for u64 {
     fn unpack(self, _: &[Option<Box<[u8]>>], out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn pack(bytes: &[u8]) -> Self {
+        Self::from_le_bytes(bytes.try_into().expect("a number is eight bytes"))
     }
 }
 
@@ -137,6 +171,10 @@ impl Unpack for Packed {
         } else {
             out.extend_from_slice(&self.block()[..self.short_len()]);
         }
+    }
+
+    fn pack(bytes: &[u8]) -> Self {
+        Self::new(bytes, 0)
     }
 }
 

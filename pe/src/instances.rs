@@ -7,10 +7,12 @@
 //! trigger, its pulse: eight bytes for a key of one number, sixteen for any other, and eight to sixteen
 //! for its share of the index.
 
+mod copying;
 mod index;
 
 use routing::{Key, Packed};
 
+pub(crate) use self::copying::Copying;
 pub(crate) use self::index::Hint;
 use self::index::Index;
 
@@ -42,11 +44,19 @@ pub(crate) struct Instances<P, K, M> {
     /// The bytes of long keys; their instances say which. A removed one leaves its place free.
     long: Vec<Option<Box<[u8]>>>,
     free: Vec<u32>,
+    /// The copies that are being made.
+    pub(crate) copies: Vec<Copying>,
 }
 
 impl<P, K, M> Default for Instances<P, K, M> {
     fn default() -> Self {
-        Self { index: Index::default(), all: Vec::new(), long: Vec::new(), free: Vec::new() }
+        Self {
+            index: Index::default(),
+            all: Vec::new(),
+            long: Vec::new(),
+            free: Vec::new(),
+            copies: Vec::new(),
+        }
     }
 }
 
@@ -88,10 +98,31 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
         let position = self.find(key.hash(), key)?;
         self.index.remove(key.hash(), position, |at| self.all[at].key.hash());
         let removed = self.all.swap_remove(position);
+        let from = self.all.len();
         if let Some(moved) = self.all.get(position) {
-            self.index.moved(moved.key.hash(), self.all.len(), position);
+            let hash = moved.key.hash();
+            self.index.moved(hash, from, position);
+            self.copies.iter_mut().for_each(|copy| copy.moved(hash, from, position));
         }
+        self.note(key.hash());
         Some(removed)
+    }
+
+    /// The instances with a hash are not what they were.
+    pub(crate) fn note(&mut self, hash: u64) {
+        self.copies.iter_mut().for_each(|copy| copy.note(hash));
+    }
+
+    /// The positions of all instances with a hash.
+    pub(crate) fn positions(&self, hash: u64) -> Vec<usize> {
+        let mut positions = Vec::new();
+        self.index.find(hash, |position| {
+            if self.all[position].key.hash() == hash {
+                positions.push(position);
+            }
+            false
+        });
+        positions
     }
 
     /// How many.

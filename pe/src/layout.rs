@@ -74,6 +74,24 @@ impl<T> Home<T> {
     }
 }
 
+/// Which move brought a unit to where it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    /// The container that it lived in before.
+    pub(crate) from: ContainerId,
+    /// The number of the view that said so.
+    pub(crate) at: Epoch,
+}
+
+/// A move of one or many units between two containers that are the same members still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Move {
+    /// Whence, and when.
+    pub(crate) origin: Origin,
+    /// Where to.
+    pub(crate) to: ContainerId,
+}
+
 /// The homes of numbered instances, by topology and prototype; of other prototypes there are none.
 pub type TaskHomes = Vec<Vec<Vec<Home<ContainerId>>>>;
 
@@ -97,6 +115,10 @@ pub struct Layout {
     slots: Arc<[u16]>,
     /// The node of each slot.
     owners: Vec<Home<NodeId>>,
+    /// From where each slot came, if whoever had it then may still have events for it.
+    origins: Vec<Option<Origin>>,
+    /// The moves of slots, each once.
+    moves: Vec<Move>,
     tasks: TaskHomes,
 }
 
@@ -175,10 +197,53 @@ impl Layout {
                 u16::try_from(lane).expect("at most CONTAINERS_MAX")
             })
             .collect();
-        let mut layout =
-            Self { epoch, me, places, phases, digest: 0, containers, slots, owners, tasks };
+        let mut layout = Self {
+            epoch,
+            me,
+            places,
+            phases,
+            digest: 0,
+            containers,
+            slots,
+            owners,
+            origins: Vec::new(),
+            moves: Vec::new(),
+            tasks,
+        };
         layout.digest = layout.digest();
+        layout.trace();
         layout
+    }
+
+    /// Finds out from where slots came.
+    fn trace(&mut self) {
+        let traced = (0..).zip(&self.owners).map(|(slot, home)| {
+            let (node, at) = home.came?;
+            let containers = self.place(node)?.containers;
+            let from = ContainerId { node, container: Slot(slot).container(containers) };
+            self.origin(from, at, self.container_of(slot))
+        });
+        self.origins = traced.collect();
+        let moves = (0..).zip(&self.origins).filter_map(|(slot, &origin)| {
+            Some(Move { origin: origin?, to: self.container_of(slot) })
+        });
+        let moves: BTreeSet<_> = moves.collect();
+        self.moves = moves.into_iter().collect();
+    }
+
+    /// A move, unless one of its ends has been another member since: then nothing is left of it.
+    fn origin(&self, from: ContainerId, at: Epoch, to: ContainerId) -> Option<Origin> {
+        let is_known = self.place(from.node)?.since < at && self.place(to.node)?.since <= at;
+        (is_known && from != to).then_some(Origin { from, at })
+    }
+
+    fn place(&self, node: NodeId) -> Option<&Place> {
+        let at = self.places.binary_search_by_key(&node, |place| place.node).ok()?;
+        Some(&self.places[at])
+    }
+
+    fn container_of(&self, slot: u16) -> ContainerId {
+        self.containers[usize::from(self.slots[usize::from(slot)])]
     }
 
     fn digest(&self) -> u64 {
@@ -206,8 +271,15 @@ impl Layout {
 
     /// Since when a node is a member, if it is one.
     pub fn since(&self, node: NodeId) -> Option<Epoch> {
-        let at = self.places.binary_search_by_key(&node, |place| place.node).ok()?;
-        Some(self.places[at].since)
+        Some(self.place(node)?.since)
+    }
+
+    /// The containers of all who were members before a view, and are.
+    pub(crate) fn members_before(&self, at: Epoch) -> impl Iterator<Item = ContainerId> + '_ {
+        let known = self.places.iter().filter(move |place| place.since < at);
+        known.flat_map(|&Place { node, containers, .. }| {
+            (0..containers).map(move |container| ContainerId { node, container })
+        })
     }
 
     /// Whether a node is a member and does not leave.
@@ -306,6 +378,46 @@ impl Layout {
             Unit::Task { topology, prototype, task } => {
                 let homes = self.tasks.get(usize::from(topology))?.get(usize::from(prototype))?;
                 Some(homes.get(task as usize)?.at)
+            }
+        }
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// From where the key with a hash came.
+    pub(crate) fn origin_of_key(&self, hash: u64) -> Option<Origin> {
+        self.origins[usize::from(Slot::of(hash, self.slots.len()).0)]
+    }
+
+    /// From where a unit came.
+    pub(crate) fn origin_of(&self, unit: Unit) -> Option<Origin> {
+        match unit {
+            Unit::Slot(slot) => *self.origins.get(usize::from(slot))?,
+            Unit::Task { topology, prototype, task } => {
+                let homes = self.tasks.get(usize::from(topology))?.get(usize::from(prototype))?;
+                let home = homes.get(task as usize)?;
+                let (from, at) = home.came?;
+                self.origin(from, at, home.at)
+            }
+        }
+    }
+
+    /// The moves of the units of a prototype, each once.
+    pub(crate) fn moves(&self, plan: &Plan, (topology, at): (usize, usize)) -> Vec<Move> {
+        match plan.prototypes[at].instances {
+            InstancePlan::Keyed => self.moves.clone(),
+            InstancePlan::Tasks(_) => {
+                let moves = self.tasks[topology][at].iter().filter_map(|home| {
+                    let (from, at) = home.came?;
+                    Some(Move { origin: self.origin(from, at, home.at)?, to: home.at })
+                });
+                moves.collect()
+            }
+            InstancePlan::Partitions | InstancePlan::PerNode | InstancePlan::PerContainer => {
+                Vec::new()
             }
         }
     }

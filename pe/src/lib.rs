@@ -9,6 +9,7 @@
 //!
 //! ```
 //! # use pe as starling;
+//! use serde::{Deserialize, Serialize};
 //! use starling::{Ctx, Event, On, Pe};
 //!
 //! #[derive(Event)]
@@ -17,7 +18,7 @@
 //! #[derive(Event)]
 //! struct Count { word: String, n: u64 }
 //!
-//! #[derive(Default)]
+//! #[derive(Default, Serialize, Deserialize)]
 //! struct Counter { n: u64 }
 //!
 //! impl Pe for Counter {
@@ -36,6 +37,7 @@
 //! assert!(registry.catalog().pes.contains_key("counter"));
 //! ```
 
+mod chunk;
 mod container;
 mod ctx;
 mod event_type;
@@ -52,6 +54,7 @@ mod sink;
 mod spout;
 pub mod topology;
 mod trigger;
+mod units;
 
 pub use container::{Action, ChunkKind, Container, Credit, Input, Parcel, Returned};
 pub use ctx::Ctx;
@@ -62,7 +65,7 @@ pub use layout::{
     CONTAINERS_MAX, Home, Layout, Phase, Place, TaskHomes, Unit, active_containers, spread_tasks,
 };
 pub use line::{Line, LineColumns, LineRef};
-pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal};
+pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal, STATE_MAX};
 pub use pe_derive::Event;
 pub use registry::Registry;
 pub use report::{HostReport, PartitionReport, Report, RunReport};

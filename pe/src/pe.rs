@@ -7,6 +7,8 @@
 use std::any::Any;
 
 use routing::{AnyOutlet, Batch, Event, Outlet};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::topology::{Param, Params};
 use crate::{Ctx, EventType, KeyRef};
@@ -17,8 +19,15 @@ use crate::{Ctx, EventType, KeyRef};
 /// per node, or exactly one. Hooks run on the thread of the instance's container, one at a time; an
 /// instance needs no locks, and must not block.
 ///
+/// An instance may move to another node while events flow. Its state goes there as serde writes it, in
+/// bincode, so all that it is to remember has to be in what it serializes, and what cannot travel (an
+/// open file) is skipped and made again there. Types that bincode cannot read back, such as untagged
+/// enums, and states of more than [`STATE_MAX`](crate::STATE_MAX) bytes do not travel; such an instance
+/// begins anew.
+///
 /// ```
 /// # use pe as starling;
+/// use serde::{Deserialize, Serialize};
 /// use starling::{Ctx, Event, KeyRef, On, Param, Params, Pe, Removal};
 ///
 /// #[derive(Event)]
@@ -28,7 +37,7 @@ use crate::{Ctx, EventType, KeyRef};
 /// struct Count { word: String, n: u64 }
 ///
 /// /// Counts one word, and says so every `step` times and when it goes.
-/// #[derive(Default)]
+/// #[derive(Default, Serialize, Deserialize)]
 /// struct Counter { word: String, n: u64, step: u64 }
 ///
 /// impl Pe for Counter {
@@ -41,8 +50,10 @@ use crate::{Ctx, EventType, KeyRef};
 ///         Counter { word, n: 0, step: params.integer("step").unsigned_abs() }
 ///     }
 ///
-///     fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, Count>) {
-///         ctx.emit(CountRef { word: &self.word, n: self.n });
+///     fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Count>) {
+///         if reason != Removal::Moved {
+///             ctx.emit(CountRef { word: &self.word, n: self.n });
+///         }
 ///     }
 /// }
 ///
@@ -60,14 +71,15 @@ use crate::{Ctx, EventType, KeyRef};
 ///
 /// ```compile_fail
 /// # use pe as starling;
+/// use serde::{Deserialize, Serialize};
 /// use starling::{Event, Pe};
 /// #[derive(Event)]
 /// struct Word { text: String }
-/// #[derive(Default)]
+/// #[derive(Default, Serialize, Deserialize)]
 /// struct Counter;
 /// impl Pe for Counter { type In = Word; type Out = (); }
 /// ```
-pub trait Pe: Default + Send + 'static {
+pub trait Pe: Default + Serialize + DeserializeOwned + Send + 'static {
     /// The events it takes: one event type or a tuple of up to six; each needs an [`On`].
     type In: Inputs<Self>;
     /// The events it gives: `()`, one event type or a tuple of up to six.
@@ -98,6 +110,9 @@ pub trait Pe: Default + Send + 'static {
     }
 }
 
+/// The most bytes of the state of one instance that moves.
+pub const STATE_MAX: usize = routing::codec::VALUE_MAX;
+
 /// Why an instance is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -107,7 +122,9 @@ pub enum Removal {
     /// The topology has ended: every event was handled. Instances go stage by stage, so what one emits
     /// here is handled by the instances of later stages before they go.
     Ended,
-    /// Its slot, or its number, is another node's from now on. Its state does not go with it.
+    /// Its slot, or its number, is another container's from now on. What it serializes has gone there,
+    /// or is lost if it could not be handed over; either way this hook cannot change it any more and
+    /// should only care for what is bound to this place.
     Moved,
     /// The node shuts down.
     Shutdown,

@@ -15,6 +15,11 @@ pub(crate) trait Pulse: Default + Send + 'static {
     fn event(&mut self, now: Time, trigger: Trigger) -> Beat;
     /// Whether the trigger is due at a time for which it was armed.
     fn is_due(&self, at: Time) -> bool;
+    /// How many events there were since it fired.
+    fn events(&self) -> u32;
+    /// The trigger of an instance that comes from elsewhere after so many events: its time begins anew.
+    /// With the time for which it is armed.
+    fn arrived(events: u32, now: Time, trigger: Trigger) -> (Self, Option<Time>);
 }
 
 /// What an event did to a trigger.
@@ -38,6 +43,14 @@ impl Pulse for () {
 
     fn is_due(&self, _: Time) -> bool {
         false
+    }
+
+    fn events(&self) -> u32 {
+        0
+    }
+
+    fn arrived(_: u32, _: Time, _: Trigger) -> (Self, Option<Time>) {
+        ((), None)
     }
 }
 
@@ -76,6 +89,17 @@ impl Pulse for Beating {
 
     fn is_due(&self, at: Time) -> bool {
         self.events > 0 && self.due == at
+    }
+
+    fn events(&self) -> u32 {
+        self.events
+    }
+
+    fn arrived(events: u32, now: Time, trigger: Trigger) -> (Self, Option<Time>) {
+        // A peer may say anything, and one event more is to fit.
+        let events = events.min(trigger.events.unwrap_or(u32::MAX).saturating_sub(1));
+        let due = trigger.after.filter(|_| events > 0).map(|after| now + after);
+        (Self { events, due: due.unwrap_or_default() }, due)
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use pe::{Ctx, Encoded, Event, KeyRef, On, Params, Pe, Registry, Removal};
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, Written, feed};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -55,7 +56,7 @@ struct Total {
 }
 
 /// Counts the events of its key, and says how many there were when it goes.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Counter {
     key: String,
     n: u64,

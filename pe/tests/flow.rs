@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use pe::{Ctx, Event, On, Pe, Registry};
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, Way, Written, at, feed, host};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -34,7 +35,7 @@ struct Back {
 }
 
 /// Passes steps on; `On<Step>` gives a step and a `Back`.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Relay;
 
 impl Pe for Relay {
@@ -50,7 +51,7 @@ impl On<Step> for Relay {
 }
 
 /// Checks that the steps of its key come in order, from each spout.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Checker {
     last: BTreeMap<u64, u64>,
     n: u64,

@@ -11,6 +11,7 @@ use pe::{
     Ctx, Event, KeyRef, Next, On, Opening, Params, PartitionName, Pe, Phase, Position, Registry,
 };
 use pe::{Removal, Spout, SpoutError, Waker};
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, Written, at, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -37,7 +38,7 @@ fn words(texts: &[&str]) -> Vec<Word> {
 }
 
 /// Emits all that happens to it; a word that begins with "bye" closes it, "second" when it comes again.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Talker {
     name: String,
     n: u64,
@@ -93,7 +94,7 @@ impl On<Word> for Talker {
 }
 
 /// Passes on what it hears, and notes it.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Echo;
 
 impl Pe for Echo {

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use membership::NodeId;
 use pe::{Credit, Ctx, Event, Input, On, Pe, Registry};
 use proptest::prelude::*;
-use routing::{BatchHeader, Columns};
+use routing::{BatchHeader, BatchKind, Columns};
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, at, feed, host};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -27,7 +28,7 @@ impl Lend for Word {
     }
 }
 
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Relay;
 
 impl Pe for Relay {
@@ -135,7 +136,7 @@ fn numbers_of_nothing_lead_nowhere() {
         BatchHeader { weight: u32::MAX, ..good },
         BatchHeader { layout: 0, ..good },
         BatchHeader { edge: 1, task: 77, ..good },
-        BatchHeader { edge: 1, task: 77, is_forwarded: true, ..good },
+        BatchHeader { edge: 1, task: 77, kind: BatchKind::Forwarded, ..good },
     ] {
         arrive(&mut cluster, header, &body(7));
     }
@@ -226,7 +227,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         numbers in any::<(u16, u16, u16, u16)>(), task in any::<u32>(), rows in 0u32..20,
-        layout in any::<bool>(), is_forwarded in any::<bool>(),
+        layout in any::<bool>(), kind in 0..4usize,
     ) {
         let mut cluster = cluster();
         let mut flipped = body(7);
@@ -242,7 +243,12 @@ proptest! {
             to: numbers.3 % 3,
             task,
             layout: if layout { good.layout } else { 1 },
-            is_forwarded,
+            kind: [
+                BatchKind::Direct,
+                BatchKind::Forwarded,
+                BatchKind::Fence,
+                BatchKind::Flushed,
+            ][kind],
             ..good
         };
         arrive(&mut cluster, header, &bytes);

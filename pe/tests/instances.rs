@@ -7,6 +7,7 @@ use pe as starling;
 use std::collections::BTreeMap;
 
 use pe::{Ctx, Event, HostReport, KeyRef, On, Param, Params, Pe, Registry};
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, Written, counts, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -48,7 +49,7 @@ struct Doubt {
 }
 
 /// Two event types in, two out.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Ctr {
     shown: u64,
     clicked: u64,
@@ -75,7 +76,7 @@ impl On<Clicked> for Ctr {
 }
 
 /// Says which instance it is when it is made, and what it gets.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Teller {
     name: String,
 }
@@ -414,12 +415,14 @@ fn two_topologies_in_the_same_containers_do_not_meet() {
 #[test]
 fn two_types_of_one_name_and_form_are_refused_at_registration() {
     mod other {
+        use serde::{Deserialize, Serialize};
+
         use super::{Ctx, Event, On, Pe, starling};
         #[derive(Event)]
         pub(crate) struct Shown {
             ad: u64,
         }
-        #[derive(Default)]
+        #[derive(Default, Serialize, Deserialize)]
         pub(crate) struct Twin;
         impl Pe for Twin {
             type In = Shown;

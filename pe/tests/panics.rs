@@ -52,7 +52,7 @@ struct Said {
 }
 
 /// Panics where its word says.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Fragile {
     key: u64,
     n: u64,

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use membership::NodeId;
 use pe::{Ctx, Event, On, Pe, Registry, Removal, RunReport};
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use support::{Cluster, Feed, Lend, Thing, Way, at, counts, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
@@ -28,7 +29,7 @@ impl Lend for Item {
 }
 
 /// Notes each item by the name of its stage, and passes it on.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Noter<const STAGE: usize>;
 
 impl<const STAGE: usize> Pe for Noter<STAGE> {

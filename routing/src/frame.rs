@@ -42,6 +42,9 @@ pub enum FrameError {
     /// The payload is not what was sent.
     #[error("a frame whose checksum is wrong")]
     Checksum,
+    /// A batch is of a kind that there is not.
+    #[error("a batch of kind {0}")]
+    Kind(u8),
     /// A batch ends behind the end of its frame.
     #[error("a batch that ends behind the end of its frame")]
     Overrun,
@@ -105,8 +108,30 @@ pub struct BatchHeader {
     pub epoch: u64,
     /// The digest of the layout by which it was routed.
     pub layout: u64,
-    /// Whether a node passed it on already.
-    pub is_forwarded: bool,
+    /// What it is for.
+    pub kind: BatchKind,
+}
+
+/// What a batch is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BatchKind {
+    /// Events from whoever emitted them.
+    #[default]
+    Direct,
+    /// Events that a container passed on, since they belong elsewhere by a newer view.
+    Forwarded,
+    /// No events: behind the last of those that its sender routed by an older view.
+    Fence,
+    /// No events: behind the last of those that came before a fence and were passed on.
+    Flushed,
+}
+
+impl BatchKind {
+    const ALL: [Self; 4] = [Self::Direct, Self::Forwarded, Self::Fence, Self::Flushed];
+
+    fn parse(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|&kind| kind as u8 == byte)
+    }
 }
 
 impl BatchHeader {
@@ -124,10 +149,10 @@ impl BatchHeader {
         }
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out.extend_from_slice(&self.layout.to_le_bytes());
-        out.push(u8::from(self.is_forwarded));
+        out.push(self.kind as u8);
     }
 
-    fn parse(bytes: &[u8; Self::LEN]) -> (Self, usize) {
+    fn parse(bytes: &[u8; Self::LEN]) -> Result<(Self, usize), FrameError> {
         let mut reader = Reader(bytes);
         let mut small = || u16::from_le_bytes(reader.bytes());
         let (topology, edge, from, to) = (small(), small(), small(), small());
@@ -135,9 +160,10 @@ impl BatchHeader {
         let (task, rows, weight) = (number(), number(), number());
         let epoch = u64::from_le_bytes(reader.bytes());
         let layout = u64::from_le_bytes(reader.bytes());
-        let is_forwarded = reader.bytes::<1>() != [0];
+        let [kind] = reader.bytes();
+        let kind = BatchKind::parse(kind).ok_or(FrameError::Kind(kind))?;
         let len = u32::from_le_bytes(reader.bytes()) as usize;
-        (Self { topology, edge, from, to, task, rows, weight, epoch, layout, is_forwarded }, len)
+        Ok((Self { topology, edge, from, to, task, rows, weight, epoch, layout, kind }, len))
     }
 }
 
@@ -225,17 +251,23 @@ impl Iterator for Frame {
         if self.payload.is_empty() {
             return None;
         }
-        let Some(header) = self.payload.first_chunk() else {
+        let batch = self.take();
+        if batch.is_err() {
             self.payload.clear();
-            return Some(Err(FrameError::Overrun));
-        };
-        let (header, len) = BatchHeader::parse(header);
+        }
+        Some(batch)
+    }
+}
+
+impl Frame {
+    fn take(&mut self) -> Result<(BatchHeader, Bytes), FrameError> {
+        let header = self.payload.first_chunk().ok_or(FrameError::Overrun)?;
+        let (header, len) = BatchHeader::parse(header)?;
         if len > self.payload.len() - BatchHeader::LEN {
-            self.payload.clear();
-            return Some(Err(FrameError::Overrun));
+            return Err(FrameError::Overrun);
         }
         let mut body = self.payload.split_to(BatchHeader::LEN + len);
-        Some(Ok((header, body.split_off(BatchHeader::LEN))))
+        Ok((header, body.split_off(BatchHeader::LEN)))
     }
 }
 

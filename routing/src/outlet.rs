@@ -118,6 +118,9 @@ pub trait AnyOutlet {
     fn repair(&mut self);
     /// Sends chosen rows of a batch of the same event type on along an edge.
     fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]);
+    /// The same to a lane of one's choice, whether or not the edge leads there. `is_near` says whether
+    /// it is of this node.
+    fn forward_to(&mut self, route: usize, to: Lane, is_near: bool, batch: &dyn Any, rows: &[u32]);
     /// How many events were emitted here.
     fn emitted(&self) -> u64;
     /// How many events are on their way, or handled without our having heard of it.
@@ -272,6 +275,17 @@ struct Exit<'o, E: Event> {
     spare: &'o mut Vec<Box<Batch<E>>>,
 }
 
+impl<E: Event> Exit<'_, E> {
+    fn send(&mut self, to: &mut OpenLane<E>, batch: Box<Batch<E>>) {
+        let rows = narrow(batch.len());
+        let weight = if to.is_near { 1 } else { narrow(batch.columns.bytes() / 1024 + 1) };
+        to.out = to.out.saturating_add(weight);
+        to.unconfirmed += u64::from(rows);
+        let (route, lane, is_forwarded) = (self.route, to.lane, self.is_forwarded);
+        self.ready.push(Ready { route, lane, batch, rows, weight, is_forwarded });
+    }
+}
+
 impl<E: Event> Route<E> {
     fn send(&mut self, mut batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
         if !self.key.is_empty() {
@@ -345,15 +359,10 @@ impl<E: Event> Route<E> {
 
     /// A batch leaves by a lane.
     fn leave(&mut self, lane: usize, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
-        let rows = narrow(batch.len());
         let to = &mut self.lanes[lane];
-        let weight = if to.is_near { 1 } else { narrow(batch.columns.bytes() / 1024 + 1) };
         let was_over = to.out >= to.budget;
-        to.out = to.out.saturating_add(weight);
-        to.unconfirmed += u64::from(rows);
+        exit.send(to, batch);
         self.over += usize::from(!was_over && to.out >= to.budget);
-        let (lane, is_forwarded) = (to.lane, exit.is_forwarded);
-        exit.ready.push(Ready { route: exit.route, lane, batch, rows, weight, is_forwarded });
     }
 
     fn count_over(&mut self) {
@@ -486,6 +495,25 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.columns.extend_rows(&batch.columns, rows);
         self.send(route, copy, true);
+    }
+
+    fn forward_to(&mut self, route: usize, to: Lane, is_near: bool, batch: &dyn Any, rows: &[u32]) {
+        let batch = batch.downcast_ref::<Batch<E>>().expect("both ends of an edge have one type");
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.columns.extend_rows(&batch.columns, rows);
+        let mut exit =
+            Exit { route, is_forwarded: true, ready: &mut self.ready, spare: &mut self.spare };
+        let edge = &mut self.routes[route];
+        if let Some(lane) = edge.lanes.iter().position(|known| known.lane == to) {
+            return edge.leave(lane, copy, &mut exit);
+        }
+        let known = edge.past.iter().position(|known| known.lane == to);
+        let place = known.unwrap_or_else(|| {
+            edge.past.push(OpenLane { is_near, is_past: true, ..OpenLane::new(to) });
+            edge.past.len() - 1
+        });
+        // It holds nobody back: what is passed on is bounded by what was on its way here.
+        exit.send(&mut edge.past[place], copy);
     }
 
     fn emitted(&self) -> u64 {

@@ -130,6 +130,8 @@ impl Alone {
             | Action::Send(..)
             | Action::Credit { .. }
             | Action::Closed { .. }
+            | Action::Chunk { .. }
+            | Action::Staged { .. }
             | Action::Stopped => None,
         });
         emitted.expect("a container answers when asked")

@@ -7,6 +7,7 @@ use pe::{
     Ctx, Event, Next, On, Opening, Param, Params, PartitionName, Pe, Position, Removal, Spout,
     SpoutError,
 };
+use serde::{Deserialize, Serialize};
 
 use super::ledger;
 use super::sources::{PARTS, POLL, behind, other_data, part, parts};
@@ -76,7 +77,7 @@ impl Spout for Ads {
 }
 
 /// Knows one impression until it is clicked; the click may come first.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Join {
     campaign: Option<u32>,
     is_clicked: bool,
@@ -112,7 +113,7 @@ impl On<Click> for Join {
 }
 
 /// What is known of one campaign.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Campaign {
     impressions: u64,
     clicks: u64,
@@ -122,7 +123,10 @@ impl Pe for Campaign {
     type In = (Impression, Clicked);
     type Out = ();
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, ()>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, ()>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
         let campaign = ctx.key().and_then(|key| key.unsigned(0));
         if let Some(campaign) = campaign.and_then(|campaign| u32::try_from(campaign).ok()) {
             ledger::answer(ad_digest(campaign, self.impressions, self.clicks), ctx.now());

@@ -1,13 +1,14 @@
 //! Steps without state, one after the other.
 
 use pe::{Ctx, KeyRef, On, Param, Params, Pe, Removal};
+use serde::{Deserialize, Serialize};
 
 use super::ledger;
 use super::sources::{Number, NumberRef};
 use crate::{CHAIN, step};
 
 /// One of the steps.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Step {
     which: u32,
 }
@@ -30,7 +31,7 @@ impl On<Number> for Step {
 }
 
 /// All of the steps.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct AllSteps;
 
 impl Pe for AllSteps {
@@ -45,7 +46,7 @@ impl On<Number> for AllSteps {
 }
 
 /// Adds up what comes out.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sum {
     sum: u64,
 }
@@ -54,7 +55,10 @@ impl Pe for Sum {
     type In = Number;
     type Out = ();
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, ()>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, ()>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
         ledger::answer(self.sum, ctx.now());
     }
 }

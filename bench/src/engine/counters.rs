@@ -2,13 +2,14 @@
 
 use pe::{Ctx, On, Pe, Removal};
 use routing::Key;
+use serde::{Deserialize, Serialize};
 
 use super::ledger;
 use super::sources::{Number, NumberRef};
 use crate::{FAN_OUT, digest, spread};
 
 /// How often one number was seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counter {
     count: u64,
 }
@@ -17,7 +18,10 @@ impl Pe for Counter {
     type In = Number;
     type Out = ();
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, ()>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, ()>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
         if let Some(number) = ctx.key().and_then(|key| key.unsigned(0)) {
             ledger::answer(digest(number.hash(), self.count), ctx.now());
         }
@@ -31,7 +35,7 @@ impl On<Number> for Counter {
 }
 
 /// Makes many numbers of one.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Fan;
 
 impl Pe for Fan {
@@ -48,7 +52,7 @@ impl On<Number> for Fan {
 }
 
 /// Passes each number on as it is.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Echo;
 
 impl Pe for Echo {

@@ -12,6 +12,7 @@ use pe::{
     SpoutError,
 };
 use routing::Key;
+use serde::{Deserialize, Serialize};
 
 use super::ledger;
 use super::sources::{POLL, other_data};
@@ -100,7 +101,7 @@ impl Spout for Schedule {
 }
 
 /// Counts the events of one key and passes them on.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Relay {
     count: u64,
 }
@@ -109,7 +110,10 @@ impl Pe for Relay {
     type In = Due;
     type Out = Passed;
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, Passed>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Passed>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
         if let Some(key) = ctx.key().and_then(|key| key.unsigned(0)) {
             ledger::answer(digest(key.hash(), self.count), ctx.now());
         }
@@ -127,8 +131,10 @@ impl On<Due> for Relay {
 ///
 /// With several nodes only those count that came from another: about half of the keys live where the
 /// schedule is, and say nothing of a network.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lateness {
+    /// Told where they were measured, so they stay when the instance moves.
+    #[serde(skip)]
     latencies: Latencies,
     only_crossed: bool,
 }

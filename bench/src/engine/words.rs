@@ -4,6 +4,7 @@
 //! of those.
 
 use pe::{Ctx, Event, Line, LineRef, On, Pe, Removal};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ledger;
@@ -31,7 +32,7 @@ pub(super) struct Top {
 }
 
 /// Splits a line at its spaces.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Splitter;
 
 impl Pe for Splitter {
@@ -47,7 +48,7 @@ impl On<Line> for Splitter {
 }
 
 /// How often one word was seen, told at the end.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct WordCounter {
     count: u64,
 }
@@ -56,7 +57,10 @@ impl Pe for WordCounter {
     type In = Word;
     type Out = ();
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, ()>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, ()>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
         if let Some(word) = ctx.key().and_then(|key| key.text(0)) {
             ledger::answer(digest(xxh3_64(word.as_bytes()), self.count), ctx.now());
         }
@@ -70,7 +74,7 @@ impl On<Word> for WordCounter {
 }
 
 /// How often one word was seen, told each time.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Teller {
     count: u64,
 }
@@ -88,7 +92,7 @@ impl On<Word> for Teller {
 }
 
 /// The best words of a share of the words, passed on when they changed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct TopK {
     best: Best,
 }
@@ -111,8 +115,10 @@ impl Pe for TopK {
         self.pass_on(ctx);
     }
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, Top>) {
-        self.pass_on(ctx);
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Top>) {
+        if reason != Removal::Moved {
+            self.pass_on(ctx);
+        }
     }
 }
 
@@ -123,7 +129,7 @@ impl On<Count> for TopK {
 }
 
 /// The best of what all shares passed on.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct TopKMerge {
     best: Best,
 }
@@ -132,7 +138,10 @@ impl Pe for TopKMerge {
     type In = Top;
     type Out = ();
 
-    fn on_remove(&mut self, _: Removal, ctx: &mut Ctx<'_, ()>) {
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, ()>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
         let parts = self.best.entries.iter();
         let parts = parts.map(|entry| digest(xxh3_64(entry.word.as_bytes()), entry.n));
         ledger::answer(parts.fold(0, u64::wrapping_add), ctx.now());
@@ -149,13 +158,13 @@ impl On<Top> for TopKMerge {
 ///
 /// It relies on counts that only grow: what has fallen off can come back only with a higher count, so
 /// nothing is remembered of it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Best {
     entries: Vec<Entry>,
     is_changed: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     word: String,
     n: u64,

@@ -47,7 +47,8 @@ impl EdgeSide {
     /// The batch of a parcel; its keys are computed if it came from another node.
     pub(super) fn open(&mut self, parcel: Contents, rows: u32) -> Result<AnyBatch, DecodeError> {
         match parcel {
-            Contents::Batch(batch) => Ok(batch),
+            Contents::Batch(batch) | Contents::Kept(batch) => Ok(batch),
+            Contents::Mark(_) => Err(DecodeError::Malformed("a mark has no events")),
             Contents::Bytes(bytes) => {
                 let mut batch =
                     self.event.batches.decode(self.spares.pop(), rows as usize, &bytes)?;
@@ -57,6 +58,11 @@ impl EdgeSide {
                 Ok(batch)
             }
         }
+    }
+
+    /// Copies some rows of a batch into one of their own.
+    pub(super) fn pick(&mut self, batch: &AnyBatch, rows: &[u32]) -> AnyBatch {
+        self.event.batches.pick(self.spares.pop(), &**batch, rows)
     }
 
     /// Keeps the memory of a batch that came from another node.
@@ -100,7 +106,8 @@ impl EdgeSide {
 /// How much of a parcel counts against what a sender may have us hold.
 pub(super) fn held(parcel: &Parcel) -> usize {
     match &parcel.contents {
-        Contents::Batch(_) => 0,
+        Contents::Batch(_) | Contents::Kept(_) => 0,
         Contents::Bytes(bytes) => bytes.len() + size_of::<Parcel>(),
+        Contents::Mark(_) => size_of::<Parcel>(),
     }
 }

@@ -7,8 +7,10 @@ use membership::NodeId;
 use routing::{BatchHeader, ContainerId};
 use serde::{Deserialize, Serialize};
 
+use super::mark::Mark;
+use crate::Unit;
 use crate::event_type::AnyBatch;
-use crate::layout::{Layout, Unit};
+use crate::layout::Layout;
 use crate::report::{PartitionReport, Report};
 use crate::{PartitionName, Position};
 
@@ -34,6 +36,32 @@ pub enum Input {
     },
     /// There is a new view.
     Laid(Arc<Layout>),
+    /// Begin to copy units that live here, and go to one other container, ahead of a handoff.
+    ///
+    /// Those that do not live here are left out. A former handoff of one of them is released.
+    Copy {
+        /// What the handoff is called from now on.
+        handoff: u64,
+        /// What goes.
+        units: Vec<Unit>,
+    },
+    /// Give the next chunk of a handoff; nothing is given of one that there is not.
+    Pull(u64),
+    /// Seal the units of a handoff, as soon as nothing older is awaited for them: their events are kept,
+    /// their timers stand still, and what has not been copied ahead is given to those who pull.
+    Seal(u64),
+    /// A handoff is over or given up: what of it was sealed and lives here by the layout is served again,
+    /// what was kept for it first.
+    Release(u64),
+    /// A chunk of instances that are about to be ours. They stand still until a layout says so.
+    Stage {
+        /// The handoff.
+        handoff: u64,
+        /// As [`Action::Chunk`] gave it.
+        bytes: Bytes,
+    },
+    /// Units do not come: what was staged of them is dropped.
+    Discard(Vec<Unit>),
     /// A partition is ours from now on.
     Open {
         /// The topology.
@@ -58,28 +86,6 @@ pub enum Input {
     Woken,
     /// Somebody wants to know how things are.
     Asked(u64),
-    /// Begin to copy ahead units that live here; all go to one container elsewhere.
-    Copy {
-        /// Names it from now on.
-        handoff: u64,
-        /// The units.
-        units: Vec<Unit>,
-    },
-    /// Give the next chunk of a handoff.
-    Pull(u64),
-    /// Seal the units of a handoff.
-    Seal(u64),
-    /// A handoff is over or given up.
-    Release(u64),
-    /// Instances that are about to be ours.
-    Stage {
-        /// Of which handoff.
-        handoff: u64,
-        /// A chunk.
-        bytes: Bytes,
-    },
-    /// Instances that came for nothing.
-    Discard(Vec<Unit>),
     /// The node shuts down.
     Stopped,
     /// There is no other input at the moment, or a deadline is due.
@@ -119,32 +125,32 @@ pub enum Action {
     },
     /// The answer to [`Input::Pull`].
     Chunk {
-        /// Of which handoff.
+        /// The handoff.
         handoff: u64,
-        /// What it is.
-        kind: ChunkKind,
-        /// Instances.
+        /// About 64 KiB of instances, or one larger one, with a checksum; perhaps none.
         bytes: Vec<u8>,
+        /// What follows it.
+        kind: ChunkKind,
     },
     /// The answer to [`Input::Stage`].
     Staged {
-        /// Of which handoff.
+        /// The handoff.
         handoff: u64,
-        /// Or why it could not be read.
+        /// Why the chunk could not be staged; some of it may have been.
         outcome: Result<(), String>,
     },
     /// The answer to [`Input::Stopped`]: everything was given out.
     Stopped,
 }
 
-/// What a chunk of a handoff is.
+/// Where in a handoff a chunk comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChunkKind {
-    /// Copied while its units are served here; more of that follows.
+    /// Copied ahead; more is to come.
     Ahead,
-    /// The last of that: the next comes after the seal.
+    /// The last that could be copied ahead: a further pull is answered when the units are sealed.
     AheadEnd,
-    /// What had changed at the seal; more follows.
+    /// Of sealed units; more is to come.
     Rest,
     /// The last.
     End,
@@ -168,6 +174,10 @@ pub(crate) enum Contents {
     Batch(AnyBatch),
     /// As it came from another node.
     Bytes(Bytes),
+    /// No events, but word of them.
+    Mark(Mark),
+    /// A batch that was taken before and could not be handled at once.
+    Kept(AnyBatch),
 }
 
 /// Which lane a credit is for, in words of whoever sent the batches.

@@ -9,6 +9,8 @@
 //! spouts. The last hosts feed nothing and always run; so, since a topology has no cycles, all drain.
 
 mod edge;
+mod handoffs;
+mod mark;
 mod message;
 mod run;
 
@@ -17,9 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use membership::{NodeId, Time};
+use membership::{Epoch, NodeId, Time};
 use routing::{BatchHeader, ContainerId, FrameBuilder};
 
+use handoffs::Handoffs;
 pub use message::{Action, ChunkKind, Credit, Input, Parcel, Returned};
 use run::Run;
 
@@ -37,6 +40,10 @@ const FRAME_TARGET: usize = 128 << 10;
 /// How long an event may wait for company while there is other work. Longer makes better batches of
 /// slow streams, and all of them late.
 const FLUSH_AFTER: Duration = Duration::from_millis(2);
+
+/// The most bytes of events that may be kept while they cannot be handled, before those who send them are
+/// held back. Less, and a handoff of some tens of milliseconds stops the spouts.
+const KEPT_MAX: usize = 16 << 20;
 
 /// The most inputs of spouts in one step: the driver looks at other inputs in between.
 const POLLS: usize = 4;
@@ -56,6 +63,9 @@ struct Desk {
     credits: BTreeMap<(NodeId, Credit), Amount>,
     last_flush: Time,
     waker: Waker,
+    handoffs: Handoffs,
+    /// The view whose layout was laid last.
+    laid: Epoch,
 }
 
 /// What a credit is worth.
@@ -94,6 +104,8 @@ impl Container {
                 credits: BTreeMap::new(),
                 last_flush: Time::default(),
                 waker,
+                handoffs: Handoffs::default(),
+                laid: Epoch(0),
             },
             runs,
         };
@@ -121,6 +133,12 @@ impl Container {
                 }
             }
             Input::Laid(layout) => self.lay(layout, out),
+            Input::Copy { handoff, units } => self.copy(handoff, units, out),
+            Input::Pull(handoff) => self.pull(handoff, out),
+            Input::Seal(handoff) => self.seal(handoff, out),
+            Input::Release(handoff) => self.release(handoff, out),
+            Input::Stage { handoff, bytes } => self.stage(handoff, &bytes, out),
+            Input::Discard(units) => self.discard(units),
             Input::Open { topology, prototype, name, position } => {
                 let waker = self.desk.waker.clone();
                 if let Some(source) = self.source(topology, prototype) {
@@ -141,14 +159,11 @@ impl Container {
                 let report = self.report(round);
                 out.push(Action::Report(report));
             }
-            Input::Pull(handoff) => {
-                let (kind, bytes) = (ChunkKind::End, Vec::new());
-                out.push(Action::Chunk { handoff, kind, bytes });
-            }
-            Input::Stage { handoff, .. } => out.push(Action::Staged { handoff, outcome: Ok(()) }),
-            Input::Copy { .. } | Input::Seal(_) | Input::Release(_) | Input::Discard(_) => {}
             Input::Stopped => self.stop(out),
             Input::Drained => self.drained(out),
+        }
+        if self.desk.handoffs.may_seal {
+            self.seal_what_may_be(out);
         }
     }
 
@@ -214,11 +229,14 @@ impl Container {
     }
 
     fn lay(&mut self, layout: Arc<Layout>, out: &mut Vec<Action>) {
+        let former = std::mem::replace(&mut self.desk.laid, layout.epoch);
         let before = std::mem::replace(&mut self.desk.layout, layout);
+        let laying = self.desk.handoffs.lay(&self.desk.layout, self.desk.me);
         // What is collected for a node that is gone still goes out: if it lives, it passes that on.
         for run in &mut self.runs {
-            run.lay(&before, &mut self.desk, out);
+            run.lay((&before, former), &laying, &mut self.desk, out);
         }
+        self.forget(&laying);
     }
 
     fn report(&mut self, round: u64) -> Report {

@@ -1,21 +1,30 @@
 //! One topology in one container.
 
+mod fences;
+mod gate;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use membership::{NodeId, Time};
-use routing::{AnyOutlet, BatchHeader, ContainerId, KeyFields, Lane, Ready};
+use membership::{Epoch, NodeId, Time};
+use routing::{AnyOutlet, BatchHeader, BatchKind, ContainerId, KeyFields, Lane, Ready};
 
+use self::gate::Gate;
 use super::Desk;
 use super::edge::{EdgeSide, held};
+use super::handoffs::Laying;
+use super::mark::Mark;
 use super::message::{Action, Contents, Credit, Input, Parcel, Returned};
-use crate::Registry;
-use crate::host::{AnyHost, Delivery, Here, PartitionState, Source};
+use crate::chunk::{ChunkWriter, Copied};
+use crate::event_type::AnyBatch;
+use crate::host::{AnyHost, Delivery, Here, PartitionState, Pass, Source};
 use crate::layout::{Layout, Phase};
 use crate::pe::Removal;
 use crate::report::{HostReport, PartitionReport, RunReport};
 use crate::topology::{InstancePlan, Plan};
+use crate::units::Units;
+use crate::{Registry, Unit};
 
 /// A topology in one container.
 pub(super) struct Run {
@@ -36,6 +45,7 @@ pub(super) struct Run {
     by_stage: Vec<usize>,
     /// Batches of a host for others here, while they are collected.
     local: Vec<(usize, Parcel)>,
+    gate: Gate,
 }
 
 /// A host and what waits for it.
@@ -104,6 +114,7 @@ impl Run {
             stages_removed: 0,
             by_stage,
             local: Vec::new(),
+            gate: Gate::default(),
         }
     }
 
@@ -128,11 +139,23 @@ impl Run {
             tracing::warn!(from = %node, edge = header.edge, "a batch of no edge");
             return self.lose(reason::UNDECODABLE, &header);
         };
+        let (header, contents) = match header.kind {
+            BatchKind::Direct | BatchKind::Forwarded => (header, None),
+            BatchKind::Fence | BatchKind::Flushed => {
+                let header = BatchHeader { rows: 0, weight: 0, ..header };
+                let Some(mark) = Mark::read(header.kind, &body) else {
+                    tracing::warn!(from = %node, edge = header.edge, "a mark that is none");
+                    return;
+                };
+                (header, Some(Contents::Mark(mark)))
+            }
+        };
         // What has to wait is copied: all of its frame would be kept for it.
         let must_wait = header.epoch > desk.layout.epoch.0 || self.hosts[edge.to].is_held_back();
         let body = if must_wait { Bytes::copy_from_slice(&body) } else { body };
         let from = ContainerId { node, container: header.from };
-        let parcel = Parcel { from, header, contents: Contents::Bytes(body) };
+        let contents = contents.unwrap_or(Contents::Bytes(body));
+        let parcel = Parcel { from, header, contents };
         // What all senders together may have on its way here, twice: credits and views cross.
         let budget = desk.layout.budget().kibibytes as usize * 1024;
         let limit = 2 * budget * desk.layout.containers() * self.edges.len().max(1);
@@ -143,6 +166,74 @@ impl Run {
         }
         self.held += held(&parcel);
         self.take(parcel, desk, out);
+    }
+
+    /// Begins to copy units ahead of a handoff.
+    pub(super) fn copy(&mut self, handoff: u64, units: &Arc<Units>) {
+        for (at, slot) in self.hosts.iter_mut().enumerate() {
+            slot.host.copy(handoff, units, (self.topology, at));
+        }
+    }
+
+    /// Writes more of the copy of a host; whether it has nothing more in this pass.
+    pub(super) fn write(
+        &mut self,
+        host: usize,
+        handoff: u64,
+        pass: Pass,
+        chunk: &mut ChunkWriter,
+    ) -> bool {
+        chunk.set_place(self.topology, host);
+        self.hosts[host].host.write(handoff, pass, chunk)
+    }
+
+    /// A copy is over.
+    pub(super) fn forget(&mut self, handoff: u64) {
+        self.hosts.iter_mut().for_each(|slot| slot.host.forget(handoff));
+    }
+
+    /// Takes in an instance that is about to live here. Of a stage that has ended, none is wanted.
+    pub(super) fn stage(
+        &mut self,
+        prototype: u16,
+        copied: Copied<'_>,
+        desk: &Desk,
+    ) -> Result<(), String> {
+        let at = usize::from(prototype);
+        if self.plan.prototypes[at].stage < self.stages_removed as usize {
+            return Ok(());
+        }
+        self.hosts[at].host.stage(copied, desk.now)
+    }
+
+    /// Drops what was staged of some units.
+    pub(super) fn unstage(&mut self, units: &Units) {
+        for (at, slot) in self.hosts.iter_mut().enumerate() {
+            slot.host.unstage(units.of((self.topology, at)));
+        }
+    }
+
+    /// Units that were sealed are served again: what was kept for them first.
+    pub(super) fn resume(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
+        self.hosts.iter_mut().for_each(|slot| slot.host.resume());
+        self.refresh(desk);
+        self.unkeep(|_, _, origin| origin.is_none(), desk);
+        self.settle(desk, out);
+    }
+
+    /// How many prototypes there are.
+    pub(super) fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// How many instances a prototype has; `None` if there is no such prototype.
+    pub(super) fn instances(&self, prototype: u16) -> Option<InstancePlan> {
+        self.plan.prototypes.get(usize::from(prototype)).map(|known| known.instances)
+    }
+
+    /// The name of a prototype.
+    pub(super) fn name(&self, prototype: u16) -> &str {
+        &self.plan.prototypes[usize::from(prototype)].name
     }
 
     /// Takes a batch, and handles what comes of it here.
@@ -230,8 +321,10 @@ impl Run {
         }
         for at in 0..self.hosts.len() {
             let slot = &mut self.hosts[at];
-            if slot.host.deadline().is_some_and(|due| due <= desk.now) && !slot.is_held_back() {
-                slot.host.tick(desk.now);
+            let still = desk.handoffs.still.of((self.topology, at));
+            let is_due = slot.host.deadline(still).is_some_and(|due| due <= desk.now);
+            if is_due && !slot.is_held_back() {
+                slot.host.tick(desk.now, still);
                 self.collect(at, desk, out);
                 self.settle(desk, out);
             }
@@ -242,11 +335,13 @@ impl Run {
         let phase = desk.phase(self.topology);
         let is_active = matches!(phase, Phase::Running | Phase::Ending(_));
         // A host that is held back is looked at again when its credit comes.
-        let free = self.plan.prototypes.iter().zip(&self.hosts).filter(|(prototype, slot)| {
+        let all = self.plan.prototypes.iter().zip(&self.hosts).enumerate();
+        let free = all.filter(|(_, (prototype, slot))| {
             let has_turn = if prototype.is_spout { phase == Phase::Running } else { is_active };
             has_turn && !slot.is_held_back()
         });
-        free.filter_map(|(_, slot)| slot.host.deadline()).min()
+        let still = |at| desk.handoffs.still.of((self.topology, at));
+        free.filter_map(|(at, (_, slot))| slot.host.deadline(still(at))).min()
     }
 
     /// Whether something waits for company.
@@ -271,7 +366,13 @@ impl Run {
 
     /// Takes a new view: edges lead elsewhere, instances go and come, and the topology may have come
     /// further.
-    pub(super) fn lay(&mut self, before: &Layout, desk: &mut Desk, out: &mut Vec<Action>) {
+    pub(super) fn lay(
+        &mut self,
+        (before, former): (&Layout, Epoch),
+        laying: &Laying,
+        desk: &mut Desk,
+        out: &mut Vec<Action>,
+    ) {
         let layout = Arc::clone(&desk.layout);
         for (at, edge) in self.plan.edges.iter().enumerate() {
             let lanes = layout.lanes(&self.plan, usize::from(self.topology), edge, desk.me);
@@ -284,6 +385,9 @@ impl Run {
             });
             self.edges[at].forget(|node| layout.keeps(node, before));
         }
+        self.fence(former, desk, out);
+        self.refresh(desk);
+        self.unkeep(|_, _, _| true, desk);
         // A lane that held a host back may be gone, and with it the credit that would wake the host.
         self.work.extend((0..self.hosts.len()).filter(|&at| !self.hosts[at].queue.is_empty()));
         let phase = desk.phase(self.topology);
@@ -294,19 +398,7 @@ impl Run {
             Phase::Ended => stages,
         };
         for at in 0..self.hosts.len() {
-            // Of a stage that ends, nothing moves and nothing is made.
-            if self.plan.prototypes[at].stage >= removed as usize {
-                let place = (usize::from(self.topology), at);
-                let tasks = match phase {
-                    Phase::Waiting => Vec::new(),
-                    Phase::Running | Phase::Ending(_) | Phase::Ended => {
-                        layout.tasks(&self.plan, place, desk.me)
-                    }
-                };
-                let me = desk.me;
-                let here = Here { has_key: &|hash| layout.has_key(hash, me), tasks: &tasks };
-                self.hosts[at].host.settle(desk.now, &here);
-            }
+            self.move_instances(at, removed as usize, laying, desk);
             self.collect(at, desk, out);
         }
         self.settle(desk, out);
@@ -317,6 +409,34 @@ impl Run {
             self.remove_stage(self.stages_removed as usize, Removal::Ended, desk, out);
             self.stages_removed += 1;
         }
+    }
+
+    /// Lets instances go that live elsewhere, and makes those that have to be here.
+    fn move_instances(&mut self, at: usize, removed: usize, laying: &Laying, desk: &Desk) {
+        let (me, layout, handoffs) = (desk.me, &desk.layout, &desk.handoffs);
+        let place = (self.topology, at);
+        let (still, staged) = (handoffs.still.of(place), handoffs.staged.of(place));
+        let gone = laying.gone.of(place);
+        let host = &mut self.hosts[at].host;
+        host.unstage(laying.discarded.of(place));
+        // Of a stage that ends, nothing is made, and nothing goes that was not handed over before.
+        if self.plan.prototypes[at].stage < removed {
+            let (has_key, has_task) = (|hash| !gone.has_key(hash), |task| !gone.has_task(task));
+            host.settle(desk.now, &Here { has_key: &has_key, has_task: &has_task, tasks: &[] });
+        } else {
+            let mut tasks = match desk.phase(self.topology) {
+                Phase::Waiting => Vec::new(),
+                Phase::Running | Phase::Ending(_) | Phase::Ended => {
+                    layout.tasks(&self.plan, (usize::from(self.topology), at), me)
+                }
+            };
+            let lives = tasks.clone();
+            tasks.retain(|&task| !still.has_task(task));
+            let has_key = |hash| layout.has_key(hash, me) || staged.has_key(hash);
+            let has_task = |task| lives.contains(&task) || staged.has_task(task);
+            host.settle(desk.now, &Here { has_key: &has_key, has_task: &has_task, tasks: &tasks });
+        }
+        host.resume();
     }
 
     pub(super) fn remove_all(&mut self, reason: Removal, desk: &mut Desk, out: &mut Vec<Action>) {
@@ -334,6 +454,7 @@ impl Run {
     ) {
         for at in 0..self.hosts.len() {
             if self.plan.prototypes[at].stage == stage {
+                self.hosts[at].host.unstage(desk.handoffs.staged.of((self.topology, at)));
                 self.hosts[at].host.remove_all(desk.now, reason);
                 self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
                 self.collect(at, desk, out);
@@ -347,7 +468,8 @@ impl Run {
             counts.iter().filter(|(node, _)| layout.since(**node).is_some()).map(|(_, n)| n).sum()
         };
         let mut report = RunReport {
-            sent: self.edges.iter().map(|edge| live(&edge.sent)).sum(),
+            // What is kept is under way, though it was taken.
+            sent: self.edges.iter().map(|edge| live(&edge.sent)).sum::<u64>() + self.gate.open_rows,
             received: self.edges.iter().map(|edge| live(&edge.received)).sum(),
             in_doubt: self.in_doubt,
             stages_removed: self.stages_removed,
@@ -391,12 +513,19 @@ impl Run {
 
     /// Hands a batch to its host, or passes it on if its instances are not here.
     fn deliver(&mut self, host: usize, parcel: Parcel, desk: &mut Desk, out: &mut Vec<Action>) {
-        self.held -= held(&parcel);
+        self.held -= if parcel.from.node == desk.me.node { 0 } else { held(&parcel) };
         let Parcel { from, header, contents } = parcel;
-        let is_foreign = from.node != desk.me.node;
         let edge = self.plan.edges[usize::from(header.edge)];
         let side = &mut self.edges[usize::from(header.edge)];
-        side.count_received(from.node, &header, &desk.layout);
+        // Whether the memory of the batch was made here.
+        let is_ours = from.node != desk.me.node || matches!(contents, Contents::Kept(_));
+        match contents {
+            Contents::Mark(mark) => return self.marked(from, &header, mark, desk, out),
+            Contents::Kept(_) => self.gate.open_rows -= u64::from(header.rows),
+            Contents::Batch(_) | Contents::Bytes(_) => {
+                side.count_received(from.node, &header, &desk.layout);
+            }
+        }
         let mut batch = match side.open(contents, header.rows) {
             Ok(batch) => batch,
             Err(error) => {
@@ -410,6 +539,12 @@ impl Run {
         if is_elsewhere {
             astray = self.edges[usize::from(header.edge)].event.batches.meant(&*batch);
         }
+        let (left, batch) = if self.gate.is_closed && !is_elsewhere {
+            self.keep_back(from, header, batch, !astray.is_empty(), desk)
+        } else {
+            (header, Some(batch))
+        };
+        let Some(batch) = batch else { return self.confirm(from, &left, None, desk, out) };
         if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
             let slot = &mut self.hosts[host];
@@ -420,22 +555,41 @@ impl Run {
         if !astray.is_empty() {
             self.pass_on(&header, &*batch, &astray, desk, out);
         }
-        if is_foreign {
+        if is_ours {
             self.edges[usize::from(header.edge)].keep(batch);
-            desk.credit(from, &header, None, out);
-        } else if from.container == desk.me.container {
-            let lane = Lane { to: desk.me, task: header.task };
-            let route = self.edges[usize::from(header.edge)].route;
-            let producer = &mut self.hosts[edge.from];
-            producer.outlet(edge.output, |outlet| {
-                outlet.recycle(batch);
-                outlet.credit(route, lane, u64::from(header.rows), header.weight);
-            });
-            if !producer.queue.is_empty() && !producer.is_held_back() {
-                self.work.insert(0, edge.from);
-            }
+            self.confirm(from, &left, None, desk, out);
         } else {
-            desk.credit(from, &header, Some(batch), out);
+            self.confirm(from, &left, Some(batch), desk, out);
+        }
+    }
+
+    /// Says to whoever sent a batch what of it was handled or passed on, and gives its memory back.
+    fn confirm(
+        &mut self,
+        from: ContainerId,
+        header: &BatchHeader,
+        batch: Option<AnyBatch>,
+        desk: &mut Desk,
+        out: &mut Vec<Action>,
+    ) {
+        if header.rows == 0 && header.weight == 0 && batch.is_none() {
+            return; // All of it is kept.
+        }
+        if from != desk.me {
+            return desk.credit(from, header, batch, out);
+        }
+        let edge = self.plan.edges[usize::from(header.edge)];
+        let lane = Lane { to: desk.me, task: header.task };
+        let route = self.edges[usize::from(header.edge)].route;
+        let producer = &mut self.hosts[edge.from];
+        producer.outlet(edge.output, |outlet| {
+            if let Some(batch) = batch {
+                outlet.recycle(batch);
+            }
+            outlet.credit(route, lane, u64::from(header.rows), header.weight);
+        });
+        if !producer.queue.is_empty() && !producer.is_held_back() {
+            self.work.insert(0, edge.from);
         }
     }
 
@@ -454,13 +608,22 @@ impl Run {
         desk: &mut Desk,
         out: &mut Vec<Action>,
     ) {
-        if header.is_forwarded {
+        if header.kind == BatchKind::Forwarded {
             *self.dropped.entry(reason::MISROUTED).or_default() += rows.len() as u64;
             return;
         }
         let edge = self.plan.edges[usize::from(header.edge)];
         let route = self.edges[usize::from(header.edge)].route;
-        self.hosts[edge.from].outlet(edge.output, |outlet| outlet.forward(route, batch, rows));
+        // To the same instance, wherever it is: it has events of this container behind these.
+        let (topology, prototype) = (self.topology, narrow(edge.to));
+        let home = desk.layout.home(Unit::Task { topology, prototype, task: header.task });
+        let lane = home.map(|to| Lane { to, task: header.task });
+        self.hosts[edge.from].outlet(edge.output, |outlet| match lane {
+            Some(lane) => {
+                outlet.forward_to(route, lane, lane.to.node == desk.me.node, batch, rows);
+            }
+            None => outlet.forward(route, batch, rows),
+        });
         self.collect(edge.from, desk, out);
     }
 
@@ -515,8 +678,12 @@ fn header(topology: u16, edge: usize, desk: &Desk, ready: &Ready) -> BatchHeader
         weight: ready.weight,
         epoch: desk.layout.epoch.0,
         layout: desk.layout.digest,
-        is_forwarded: ready.is_forwarded,
+        kind: if ready.is_forwarded { BatchKind::Forwarded } else { BatchKind::Direct },
     }
+}
+
+fn narrow(prototype: usize) -> u16 {
+    u16::try_from(prototype).expect("a plan has at most 1,024 prototypes")
 }
 
 impl Slot {

@@ -1,18 +1,23 @@
 //! Keyed instances: one for each key, made by its first event.
 
+mod moving;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use membership::Time;
 use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 
-use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Tally, contain, contain_each};
+use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Pass, Tally, contain, contain_each};
+use crate::chunk::{ChunkWriter, Copied};
 use crate::instance_key::Unpack;
-use crate::instances::{Hint, Instance, Instances, Remove};
+use crate::instances::{Copying, Hint, Instance, Instances, Remove};
 use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
+use crate::units::{Scope, Units};
 use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
 
 /// Rows whose hints are asked for before the first of them is handled: the questions do not depend on one
@@ -45,13 +50,15 @@ struct Keyed<P: Pe, K, M> {
 /// A trigger that fires by its count leaves its entry behind, and so does an instance that goes.
 struct Due<K> {
     queue: VecDeque<(Time, K)>,
+    /// Those that were due while their units stood still.
+    still: VecDeque<(Time, K)>,
     /// At this length, what is out of date is taken out.
     limit: usize,
 }
 
 impl<K> Default for Due<K> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), limit: Self::LEAST }
+        Self { queue: VecDeque::new(), still: VecDeque::new(), limit: Self::LEAST }
     }
 }
 
@@ -240,6 +247,7 @@ where
     /// Calls a hook of one instance that is there under this very key.
     fn call(&mut self, key: K, hook: impl FnOnce(&mut P, &mut Ctx<'_, P::Out>)) -> bool {
         let Some(position) = self.instances.find(key.hash(), key) else { return false };
+        self.instances.note(key.hash());
         key.unpack(self.instances.long(), &mut self.scratch);
         let Self { instances, desk, now, scratch, .. } = self;
         let instance = instances.at(position);
@@ -335,6 +343,9 @@ where
         );
         let dead = self.desk.tally.dead_letters - before;
         self.desk.tally.applied += batch.len() as u64 - dead;
+        if !self.instances.copies.is_empty() {
+            self.note(batch);
+        }
         if self.due.queue.len() > self.due.limit {
             let instances = &mut self.instances;
             self.due.shrink(|&(at, key)| {
@@ -367,10 +378,10 @@ where
         P::Out::any(&self.desk.outlets, |outlet| outlet.is_open())
     }
 
-    fn tick(&mut self, now: Time) {
+    fn tick(&mut self, now: Time, still: Scope<'_>) {
         self.now = now;
         if self.desk.timer_is_due(now) {
-            let keys = self.instances.keys(|_| true);
+            let keys = self.instances.keys(|key| !still.has_key(key.hash()));
             self.each(&keys, "on_time", |host, key| {
                 host.hook_or_close(key, |pe, ctx| pe.on_time(ctx));
             });
@@ -378,6 +389,10 @@ where
         let mut keys = Vec::new();
         while let Some((at, key)) = self.due.pop(now) {
             let Some(position) = self.instances.find(key.hash(), key) else { continue };
+            if still.has_key(key.hash()) {
+                self.due.still.push_back((at, key));
+                continue;
+            }
             let instance = self.instances.at(position);
             if instance.pulse.is_due(at) {
                 instance.pulse = M::default();
@@ -389,9 +404,36 @@ where
         });
     }
 
-    fn deadline(&self) -> Option<Time> {
+    fn deadline(&self, _: Scope<'_>) -> Option<Time> {
         let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
         timer.into_iter().chain(self.due.queue.front().map(|(at, _)| *at)).min()
+    }
+
+    fn resume(&mut self) {
+        // They were due before what is first in the queue.
+        let still = self.due.still.drain(..).rev();
+        still.for_each(|entry| self.due.queue.push_front(entry));
+    }
+
+    fn copy(&mut self, handoff: u64, units: &Arc<Units>, _: (u16, usize)) {
+        self.instances.copies.push(Copying::new(handoff, Arc::clone(units)));
+    }
+
+    fn write(&mut self, handoff: u64, pass: Pass, chunk: &mut ChunkWriter) -> bool {
+        self.write_copy(handoff, pass, chunk)
+    }
+
+    fn forget(&mut self, handoff: u64) {
+        self.instances.copies.retain(|copy| copy.handoff != handoff);
+    }
+
+    fn stage(&mut self, copied: Copied<'_>, now: Time) -> Result<(), String> {
+        self.take_in(copied, now)
+    }
+
+    fn unstage(&mut self, units: Scope<'_>) {
+        let keys = self.instances.keys(|key| units.has_key(key.hash()));
+        keys.into_iter().for_each(|key| self.drop_quietly(key));
     }
 
     fn settle(&mut self, now: Time, here: &Here<'_>) {
@@ -423,6 +465,7 @@ mod tests {
     use std::time::Duration;
 
     use routing::FieldKind;
+    use serde::{Deserialize, Serialize};
 
     use super::*;
     use crate as starling;
@@ -435,7 +478,7 @@ mod tests {
     }
 
     /// Closes at every third event.
-    #[derive(Default)]
+    #[derive(Default, Serialize, Deserialize)]
     struct Counter(u64);
 
     impl Pe for Counter {

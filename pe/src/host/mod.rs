@@ -24,8 +24,10 @@ pub(crate) use sink::SinkHost;
 pub(crate) use source::{PartitionState, Source, SourceHost};
 pub(crate) use tasks::TasksHost;
 
+use crate::chunk::{ChunkWriter, Copied};
 use crate::ctx::Discarded;
 use crate::topology::{Params, Trigger};
+use crate::units::{Scope, Units};
 use crate::{Ctx, Outputs, Removal};
 
 /// A batch on its way into a host.
@@ -51,15 +53,31 @@ pub(crate) trait AnyHost: Send {
     fn is_over_budget(&self) -> bool;
     /// Whether something waits for company in an outlet.
     fn is_open(&self) -> bool;
-    /// Calls the timers and triggers that are due.
-    fn tick(&mut self, now: Time);
+    /// Calls the timers and triggers that are due, but not those of units that stand still.
+    fn tick(&mut self, now: Time, still: Scope<'_>);
     /// When [`AnyHost::tick`] is due.
-    fn deadline(&self) -> Option<Time>;
+    fn deadline(&self, still: Scope<'_>) -> Option<Time>;
+    /// Units that stood still do so no more.
+    fn resume(&mut self) {}
     /// Removes the instances that are another container's now, and makes those numbered ones that are
     /// this one's.
     fn settle(&mut self, now: Time, here: &Here<'_>);
     /// Removes every instance.
     fn remove_all(&mut self, now: Time, reason: Removal);
+    /// Begins to copy units ahead of a handoff.
+    fn copy(&mut self, _handoff: u64, _units: &Arc<Units>, _place: (u16, usize)) {}
+    /// Writes more of a copy; whether there is nothing more to write in this pass.
+    fn write(&mut self, _handoff: u64, _pass: Pass, _chunk: &mut ChunkWriter) -> bool {
+        true
+    }
+    /// A copy is over.
+    fn forget(&mut self, _handoff: u64) {}
+    /// Takes in what is to be this container's.
+    fn stage(&mut self, _copied: Copied<'_>, _now: Time) -> Result<(), String> {
+        Err("a prototype without state is given state".to_owned())
+    }
+    /// Drops what was staged and does not come, without a word to it.
+    fn unstage(&mut self, _units: Scope<'_>) {}
     /// Nothing else is to be done.
     fn idle(&mut self) {}
     /// How many instances there are.
@@ -80,8 +98,21 @@ pub(crate) trait AnyHost: Send {
 pub(crate) struct Here<'h> {
     /// Whether the key with this hash does.
     pub(crate) has_key: &'h dyn Fn(u64) -> bool,
-    /// The numbered instances that do.
+    /// Whether the instance of this number does.
+    pub(crate) has_task: &'h dyn Fn(u32) -> bool,
+    /// The numbered instances that have to be there.
     pub(crate) tasks: &'h [u32],
+}
+
+/// Which part of a copy is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// All instances as they lie, while they go on changing.
+    Ahead,
+    /// Those that changed during the first pass.
+    Again,
+    /// What is left once nothing changes any more.
+    Rest,
 }
 
 /// What a host counts.

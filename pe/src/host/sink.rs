@@ -7,6 +7,7 @@ use membership::{NodeId, Time};
 use routing::{AnyOutlet, BatchHeader};
 
 use super::{AnyHost, Blueprint, Delivery, Here, Panic, Tally, contain};
+use crate::units::Scope;
 use crate::{EventType, OpenSink, Removal, Sink, SinkPlace, SpoutError};
 
 /// The reason under which events of a sink that failed are counted.
@@ -107,16 +108,16 @@ impl AnyHost for SinkHost {
         false
     }
 
-    fn tick(&mut self, _: Time) {}
+    fn tick(&mut self, _: Time, _: Scope<'_>) {}
 
-    fn deadline(&self) -> Option<Time> {
+    fn deadline(&self, _: Scope<'_>) -> Option<Time> {
         None
     }
 
     fn settle(&mut self, _: Time, here: &Here<'_>) {
         // Sinks by key have no number; there is one in each container.
         if self.plan.tasks > 0 || self.plan.kinds.is_empty() {
-            self.close(|number| !here.tasks.contains(&number));
+            self.close(|number| !(here.has_task)(number));
         }
         for &number in here.tasks {
             if let Err(error) = self.open(number).map(drop) {

@@ -6,6 +6,7 @@ use membership::Time;
 use routing::AnyOutlet;
 
 use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Tally, contain};
+use crate::units::Scope;
 use crate::{Next, Opening, Outputs, PartitionName, Position, Removal, Spout, Waker};
 
 /// What a container does with the partitions of a spout.
@@ -176,9 +177,9 @@ impl<S: Spout> AnyHost for SourceHost<S> {
         S::Out::any(&self.desk.outlets, |outlet| outlet.is_open())
     }
 
-    fn tick(&mut self, _: Time) {}
+    fn tick(&mut self, _: Time, _: Scope<'_>) {}
 
-    fn deadline(&self) -> Option<Time> {
+    fn deadline(&self, _: Scope<'_>) -> Option<Time> {
         self.open.iter().filter_map(|partition| partition.ready).min()
     }
 

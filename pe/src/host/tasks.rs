@@ -1,15 +1,20 @@
 //! Numbered instances: n of them, one per node, or one alone.
 
+mod moving;
+
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use membership::Time;
 use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event, Group};
 
-use super::{AnyHost, Blueprint, Delivery, Desk, Here, Tally, contain, contain_each};
+use super::{AnyHost, Blueprint, Delivery, Desk, Here, Pass, Tally, contain, contain_each};
+use crate::chunk::{ChunkWriter, Copied};
 use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
+use crate::units::{Scope, Units};
 use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
 
 /// The numbered instances of a prototype in a container.
@@ -18,6 +23,19 @@ pub(crate) struct TasksHost<P: Pe> {
     desk: Desk<P::Out>,
     task: u32,
     now: Time,
+    copies: Vec<Copying>,
+}
+
+/// A copy under way, ahead of a handoff.
+struct Copying {
+    handoff: u64,
+    /// What goes.
+    all: BTreeSet<u32>,
+    /// What has yet to be written in this pass.
+    round: BTreeSet<u32>,
+    /// What has changed since.
+    noted: BTreeSet<u32>,
+    is_again: bool,
 }
 
 struct Task<P> {
@@ -34,7 +52,7 @@ fn key_of(task: u32, count: u32) -> KeyRef<'static> {
 impl<P: Pe> TasksHost<P> {
     pub(crate) fn new(plan: Blueprint) -> Self {
         let (instances, desk) = (BTreeMap::new(), Desk::new(plan));
-        Self { instances, desk, task: 0, now: Time::default() }
+        Self { instances, desk, task: 0, now: Time::default(), copies: Vec::new() }
     }
 
     /// Makes an instance if it is not there; an instance that panics while it is made is made again for
@@ -44,6 +62,7 @@ impl<P: Pe> TasksHost<P> {
             let plan = &self.desk.plan;
             let pe = P::create(key_of(task, plan.tasks), &plan.params);
             self.instances.insert(task, Task { pe, pulse: Beating::default(), due: None });
+            self.note(task);
         }
     }
 
@@ -95,6 +114,7 @@ impl<P: Pe> TasksHost<P> {
 
     fn remove(&mut self, task: u32, reason: Removal) {
         let count = self.desk.plan.tasks;
+        self.note(task);
         // In its place until the hook has returned: dropped by a panic, it might panic again and abort.
         if let Some(going) = self.instances.get_mut(&task) {
             going.pe.on_remove(reason, &mut self.desk.ctx(self.now).keyed(key_of(task, count)));
@@ -121,12 +141,14 @@ impl<P: Pe> TasksHost<P> {
     }
 
     fn drop_quietly(&mut self, task: u32) {
+        self.note(task);
         let removed = self.instances.remove(&task);
         let _ = contain(|| drop(removed));
     }
 
     fn hook_or_close(&mut self, task: u32, hook: impl FnOnce(&mut P, &mut Ctx<'_, P::Out>)) {
         let count = self.desk.plan.tasks;
+        self.note(task);
         let Some(instance) = self.instances.get_mut(&task) else { return };
         let mut ctx = self.desk.ctx(self.now);
         let mut ctx = ctx.keyed(key_of(task, count));
@@ -158,6 +180,7 @@ impl<P: Pe> Receive<P> for TasksHost<P> {
         P: On<E>,
     {
         let before = self.desk.tally.dead_letters;
+        self.note(self.task);
         contain_each(
             self,
             batch.len(),
@@ -191,15 +214,16 @@ impl<P: Pe> AnyHost for TasksHost<P> {
         P::Out::any(&self.desk.outlets, |outlet| outlet.is_open())
     }
 
-    fn tick(&mut self, now: Time) {
+    fn tick(&mut self, now: Time, still: Scope<'_>) {
         self.now = now;
         if self.desk.timer_is_due(now) {
-            let tasks = self.tasks(|_, _| true);
+            let tasks = self.tasks(|number, _| !still.has_task(number));
             self.each(&tasks, "on_time", |host, task| {
                 host.hook_or_close(task, |pe, ctx| pe.on_time(ctx));
             });
         }
-        let tasks = self.tasks(|_, task| task.due.is_some_and(|at| at <= now));
+        let is_due = |task: &Task<P>| task.due.is_some_and(|at| at <= now);
+        let tasks = self.tasks(|number, task| is_due(task) && !still.has_task(number));
         self.each(&tasks, "on_trigger", |host, task| {
             let Some(instance) = host.instances.get_mut(&task) else { return };
             let due = instance.due.take();
@@ -211,14 +235,36 @@ impl<P: Pe> AnyHost for TasksHost<P> {
         });
     }
 
-    fn deadline(&self) -> Option<Time> {
+    fn deadline(&self, still: Scope<'_>) -> Option<Time> {
         let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
-        timer.into_iter().chain(self.instances.values().filter_map(|task| task.due)).min()
+        let moving = self.instances.iter().filter(|(number, _)| !still.has_task(**number));
+        timer.into_iter().chain(moving.filter_map(|(_, task)| task.due)).min()
+    }
+
+    fn copy(&mut self, handoff: u64, units: &Arc<Units>, place: (u16, usize)) {
+        self.copies.push(Copying::new(handoff, units.of(place).tasks()));
+    }
+
+    fn write(&mut self, handoff: u64, pass: Pass, chunk: &mut ChunkWriter) -> bool {
+        self.write_copy(handoff, pass, chunk)
+    }
+
+    fn forget(&mut self, handoff: u64) {
+        self.copies.retain(|copy| copy.handoff != handoff);
+    }
+
+    fn stage(&mut self, copied: Copied<'_>, now: Time) -> Result<(), String> {
+        self.take_in(copied, now)
+    }
+
+    fn unstage(&mut self, units: Scope<'_>) {
+        let tasks = self.tasks(|number, _| units.has_task(number));
+        tasks.into_iter().for_each(|task| self.drop_quietly(task));
     }
 
     fn settle(&mut self, now: Time, here: &Here<'_>) {
         self.now = now;
-        let gone = self.tasks(|number, _| !here.tasks.contains(&number));
+        let gone = self.tasks(|number, _| !(here.has_task)(number));
         self.each(&gone, "on_remove", |host, task| host.remove(task, Removal::Moved));
         self.each(here.tasks, "create", Self::make);
     }

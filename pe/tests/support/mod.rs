@@ -19,9 +19,9 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::{Plan, Topology};
 use pe::{
-    Action, Alone, Container, Ctx, Emits, Event, Home, Input, Layout, Next, Opening, PartitionName,
-    PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport, Sink, Spout,
-    SpoutError, Waker, active_containers, spread_tasks,
+    Action, Alone, ChunkKind, Container, Ctx, Emits, Event, Home, Input, Layout, Next, Opening,
+    PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport,
+    Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
 };
 use routing::{ContainerId, Frame, FrameHeader, SlotTable, seal};
 
@@ -65,8 +65,13 @@ pub(crate) struct Cluster {
     /// The most things that were on one way, and the most bytes of frames on all.
     pub(crate) peak: BTreeMap<Way, usize>,
     pub(crate) closed: Vec<(PartitionName, Option<PartitionReport>)>,
+    /// Chunks that were given, and what became of those that were staged.
+    pub(crate) chunks: VecDeque<(u64, Vec<u8>, ChunkKind)>,
+    pub(crate) staged: VecDeque<(u64, Result<(), String>)>,
     places: Vec<Place>,
     table: SlotTable,
+    slots: Vec<Home<NodeId>>,
+    tasks: TaskHomes,
     epoch: Epoch,
     phases: Vec<Phase>,
     registry: Registry,
@@ -102,8 +107,12 @@ impl Cluster {
             stalled: BTreeSet::new(),
             peak: BTreeMap::new(),
             closed: Vec::new(),
+            chunks: VecDeque::new(),
+            staged: VecDeque::new(),
             places: Vec::new(),
             table: SlotTable::of_one(NodeId(1), SLOTS),
+            slots: Vec::new(),
+            tasks: Vec::new(),
             epoch: Epoch(0),
             phases,
             registry,
@@ -135,6 +144,33 @@ impl Cluster {
                 is_active: true,
             })
             .collect();
+        let slots = self.table.owners().iter().copied().map(Home::first);
+        let slots: Vec<_> = slots.collect();
+        let tasks = spread_tasks(&self.plans, &active_containers(&self.places));
+        self.slots = moved(&self.slots, slots, self.epoch);
+        let homes = tasks.into_iter().enumerate().map(|(topology, prototypes)| {
+            let prototypes = prototypes.into_iter().enumerate().map(|(prototype, homes)| {
+                let before = self.tasks.get(topology).map(|before| &before[prototype][..]);
+                moved(before.unwrap_or_default(), homes, self.epoch)
+            });
+            prototypes.collect()
+        });
+        self.tasks = homes.collect();
+        self.tell();
+    }
+
+    /// A view in which units live elsewhere; a slot in the container of that node that it maps to.
+    pub(crate) fn move_units(&mut self, units: &[(Unit, ContainerId)]) {
+        self.epoch.0 += 1;
+        for &(unit, to) in units {
+            match unit {
+                Unit::Slot(slot) => rehome(&mut self.slots[usize::from(slot)], to.node, self.epoch),
+                Unit::Task { topology, prototype, task } => {
+                    let homes = &mut self.tasks[usize::from(topology)][usize::from(prototype)];
+                    rehome(&mut homes[task as usize], to, self.epoch);
+                }
+            }
+        }
         self.tell();
     }
 
@@ -178,8 +214,7 @@ impl Cluster {
     /// The present view for a node.
     pub(crate) fn layout(&self, node: NodeId) -> Arc<Layout> {
         let (places, phases) = (self.places.clone(), self.phases.clone());
-        let slots = self.table.owners().iter().copied().map(Home::first).collect();
-        let tasks = spread_tasks(&self.plans, &active_containers(&places));
+        let (slots, tasks) = (self.slots.clone(), self.tasks.clone());
         Arc::new(Layout::new(self.epoch, node, places, slots, tasks, &self.plans, phases))
     }
 
@@ -274,14 +309,17 @@ impl Cluster {
             }
             Action::Report(report) => self.reports.push((from.node, report)),
             Action::Closed { name, state, .. } => self.closed.push((name, state)),
-            Action::Chunk { .. } | Action::Staged { .. } => unreachable!("nothing moves here"),
+            Action::Chunk { handoff, bytes, kind } => {
+                self.chunks.push_back((handoff, bytes, kind));
+            }
+            Action::Staged { handoff, outcome } => self.staged.push_back((handoff, outcome)),
             Action::Stopped => {
                 self.stopped.insert(from);
             }
         }
     }
 
-    fn push(&mut self, way: Way, thing: Thing) {
+    pub(crate) fn push(&mut self, way: Way, thing: Thing) {
         let to_nobody = match way {
             Way::Own(_) | Way::Near(..) => false,
             Way::Link(_, to)
@@ -299,7 +337,7 @@ impl Cluster {
         *peak = queue.len().max(*peak);
     }
 
-    fn random(&mut self, below: usize) -> usize {
+    pub(crate) fn random(&mut self, below: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -471,6 +509,25 @@ impl Cluster {
             self.give(to, Input::Stopped);
             assert!(self.stopped.contains(&to), "a container says when it has stopped");
         }
+    }
+}
+
+/// Homes of a view, as they have come from those of the one before.
+fn moved<T: Copy + PartialEq>(
+    before: &[Home<T>],
+    mut now: Vec<Home<T>>,
+    at: Epoch,
+) -> Vec<Home<T>> {
+    for (home, before) in now.iter_mut().zip(before) {
+        let to = std::mem::replace(home, *before).at;
+        rehome(home, to, at);
+    }
+    now
+}
+
+fn rehome<T: Copy + PartialEq>(home: &mut Home<T>, to: T, at: Epoch) {
+    if home.at != to {
+        *home = Home { at: to, came: Some((home.at, at)) };
     }
 }
 

@@ -1,0 +1,72 @@
+//! Numbered instances that move: written here, taken in there.
+
+use std::collections::BTreeSet;
+
+use membership::Time;
+use routing::codec;
+
+use super::{Copying, Task, TasksHost};
+use crate::Pe;
+use crate::chunk::{ChunkWriter, Copied};
+use crate::host::{Pass, contain};
+use crate::topology::Trigger;
+use crate::trigger::{Beating, Pulse};
+
+impl Copying {
+    pub(super) fn new(handoff: u64, all: BTreeSet<u32>) -> Self {
+        Self { handoff, round: all.clone(), all, noted: BTreeSet::new(), is_again: false }
+    }
+}
+
+impl<P: Pe> TasksHost<P> {
+    /// An instance is not what it was, as the copies under way have to know.
+    pub(super) fn note(&mut self, task: u32) {
+        for copy in self.copies.iter_mut().filter(|copy| copy.all.contains(&task)) {
+            copy.noted.insert(task);
+        }
+    }
+
+    /// Writes more of a copy; whether this pass has nothing more.
+    pub(super) fn write_copy(&mut self, handoff: u64, pass: Pass, chunk: &mut ChunkWriter) -> bool {
+        let Some(copy) = self.copies.iter_mut().find(|copy| copy.handoff == handoff) else {
+            return true;
+        };
+        if pass == Pass::Rest || pass == Pass::Again && !copy.is_again {
+            copy.is_again = true;
+            copy.round.append(&mut copy.noted);
+        }
+        while let Some(&task) = copy.round.first() {
+            if !chunk.has_room() {
+                return false;
+            }
+            copy.round.pop_first();
+            match self.instances.get(&task) {
+                Some(Task { pe, pulse, .. }) => chunk.task(task, pulse.events(), pe),
+                None => chunk.task_gone(task),
+            }
+        }
+        true
+    }
+
+    /// Takes in an instance, or that it is gone.
+    pub(super) fn take_in(&mut self, copied: Copied<'_>, now: Time) -> Result<(), String> {
+        let name = &self.desk.plan.name;
+        match copied {
+            Copied::Task { task, events, state } => {
+                let pe = contain(|| codec::decode::<P>(state));
+                let pe = pe.map_err(|panic| format!("{name} panicked: {}", panic.0))?;
+                let pe = pe.map_err(|error| format!("a state of {name}: {error}"))?;
+                let trigger =
+                    self.desk.plan.trigger.unwrap_or(Trigger { events: None, after: None });
+                let (pulse, due) = Beating::arrived(events, now, trigger);
+                self.drop_quietly(task);
+                self.instances.insert(task, Task { pe, pulse, due });
+            }
+            Copied::TaskGone(task) => self.drop_quietly(task),
+            Copied::Keyed { .. } | Copied::KeyGone(_) | Copied::Unwritable => {
+                return Err(format!("{name} has numbered instances"));
+            }
+        }
+        Ok(())
+    }
+}
