@@ -20,6 +20,7 @@ mod core;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 
+pub use crate::core::link;
 pub use crate::core::{
     Action, Event, Hello, Input, MemberStatus, Message, NodeCore, PartitionStatus, PeStatus,
     Record, Refused, Seat, Setup, SpoutStatus, Status, Token, TokenId, TopologyStatus, Totals,

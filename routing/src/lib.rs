@@ -31,7 +31,8 @@ pub use column::{
 };
 pub use event::{Columns, Event, EventRef};
 pub use frame::{
-    BatchHeader, FRAME_MAX, Frame, FrameBuilder, FrameError, FrameHeader, PROTOCOL_VERSION, seal,
+    BatchHeader, FRAME_MAX, Frame, FrameBuilder, FrameError, FrameHeader, FrameKind,
+    PROTOCOL_VERSION, seal,
 };
 pub use key::{KEY_HASH, Key, Packed};
 pub use outlet::{

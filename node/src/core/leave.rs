@@ -3,7 +3,7 @@
 //! A node that just ends takes with it what others have sent and not yet heard of. So it says that it
 //! leaves and is given nothing new by a view; then it waits until the others have sent their last, and
 //! all its partitions are taken; then its containers give out what they have; and when that has been
-//! confirmed it goes. Each step has the same limit in time, after which it goes anyway and says what was
+//! confirmed, and the others have our own confirmations, it goes. Each step has the same limit in time, after which it goes anyway and says what was
 //! left behind.
 
 use std::collections::BTreeSet;
@@ -36,6 +36,9 @@ pub(super) enum LeaveStage {
     Stopping,
     /// Until what they gave out has been handled.
     Confirming,
+    /// Until the others have our last credits: who hears that we are gone expects none any more.
+    Flushing,
+    Flushed,
     Gone,
 }
 
@@ -112,14 +115,33 @@ impl NodeCore {
                 let is_all = self.reports.len() == containers || self.layout.is_none();
                 let open = self.reports.values().flat_map(|report| &report.runs);
                 let unconfirmed: u64 = open.map(|run| run.unconfirmed).sum();
-                if (is_all && (unconfirmed == 0 || is_alone)) || is_late {
-                    leave.stage = LeaveStage::Gone;
-                    let left = if is_late { Some(unconfirmed) } else { None };
-                    self.gossip(now, membership::Input::Leave, out);
-                    out.push(Action::Exit(left));
+                if is_late {
+                    self.depart(now, Some(unconfirmed), out);
+                } else if is_all && (unconfirmed == 0 || is_alone) {
+                    leave.stage = LeaveStage::Flushing;
+                    out.push(Action::Flush);
                 }
             }
+            LeaveStage::Flushing if is_late => self.depart(now, Some(0), out),
+            LeaveStage::Flushing => {}
+            LeaveStage::Flushed => self.depart(now, None, out),
             LeaveStage::Gone => {}
         }
+    }
+
+    /// Nobody waits for anything of ours.
+    pub(super) fn flushed(&mut self) {
+        if let Some(leave) = self.leave.as_mut().filter(|l| l.stage == LeaveStage::Flushing) {
+            leave.stage = LeaveStage::Flushed;
+        }
+    }
+
+    /// Goes; `left` events were left behind if there was no time for them.
+    fn depart(&mut self, now: Time, left: Option<u64>, out: &mut Vec<Action>) {
+        if let Some(leave) = &mut self.leave {
+            leave.stage = LeaveStage::Gone;
+        }
+        self.gossip(now, membership::Input::Leave, out);
+        out.push(Action::Exit(left));
     }
 }

@@ -7,6 +7,7 @@
 
 mod hello;
 mod leave;
+pub mod link;
 mod message;
 mod record;
 mod rounds;
@@ -122,6 +123,7 @@ impl NodeCore {
                     leave.has_stopped.insert(container);
                 }
             }
+            Input::Flushed => self.flushed(),
             Input::Leave => self.begin_leave(now, out),
             Input::Woke => {}
         }
