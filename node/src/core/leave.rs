@@ -3,8 +3,8 @@
 //! A node that just ends takes with it what others have sent and not yet heard of. So it says that it
 //! leaves and is given nothing new by a view; then it waits until the others have sent their last, and
 //! all its partitions are taken; then its containers give out what they have; and when that has been
-//! confirmed, and the others have our own confirmations, it goes. Each step has the same limit in time, after which it goes anyway and says what was
-//! left behind.
+//! confirmed, and the others have its own confirmations, it goes. Each step has the same limit in time,
+//! after which it goes anyway and says what was left behind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use libp2p::PeerId;
 use membership::{Member, NodeId, Reason, Time};
 use pe::Registry;
 use pe::topology::Plan;
-use routing::FrameHeader;
+use routing::{FrameHeader, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{ContainerActor, Deliver};
@@ -18,7 +18,6 @@ use super::clock::Clock;
 use super::identity::node_of;
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
-use super::wire::Wire;
 use super::{Exit, RunError};
 use crate::core::{Action, Event, Input, NodeCore, Status};
 
@@ -117,7 +116,7 @@ impl Driver {
     async fn act(&mut self, action: Action) {
         match action {
             Action::Send(to, message) => {
-                if !self.shared.links.send(to.node, Wire::Core(message)) {
+                if !self.shared.links.send(to.node, message) {
                     self.dial(&to).await;
                 }
             }
@@ -137,6 +136,13 @@ impl Driver {
             Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
+            Action::Flush => {
+                let shared = self.shared.clone();
+                tokio::spawn(async move {
+                    shared.links.flush().await;
+                    shared.notify(Notice::Core(Input::Flushed)).await;
+                });
+            }
             Action::List { topology, prototype } => self.list(topology, prototype),
             Action::Open { container, topology, prototype, name, position } => {
                 let open = pe::Input::Open { topology, prototype, name, position };
@@ -146,7 +152,12 @@ impl Driver {
                 self.container(container, pe::Input::Close { topology, prototype, name });
             }
             Action::Farewell(node) => {
-                self.shared.links.send_frame(node, vec![0; FrameHeader::LEN]);
+                // It may be gone, and wait for nothing any more.
+                let _ = self.shared.links.send_frame(
+                    node,
+                    FrameKind::Farewell,
+                    vec![0; FrameHeader::LEN],
+                );
             }
             Action::Tell(event) => tell(&event),
             Action::Exit(left) => {
@@ -207,7 +218,6 @@ impl Driver {
                 if let Some(member) = self.wanted.get(&node).cloned() {
                     self.dialled.remove(&member.control);
                     self.dial(&member).await;
-                    self.step(Input::Broken(node)).await;
                 }
             }
             Notice::Stop if self.is_stopping => {

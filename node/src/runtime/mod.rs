@@ -7,9 +7,11 @@
 
 mod actor;
 mod clock;
+mod data_links;
 mod driver;
 mod http;
 mod identity;
+mod inlets;
 mod links;
 mod net;
 mod shipped;

@@ -44,6 +44,8 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) enum Command {
     Dial(SocketAddr, Option<PeerId>),
+    /// Close all connections to a peer, and make another.
+    DialAnew(SocketAddr, PeerId),
 }
 
 /// What a swarm reports.
@@ -130,21 +132,26 @@ impl Net {
     }
 
     fn obey(&mut self, command: Command) -> Option<NetEvent> {
-        match command {
-            Command::Dial(address, peer) => {
-                let address = multiaddr(address);
-                let options = match peer {
-                    Some(peer) => DialOpts::peer_id(peer)
-                        .condition(PeerCondition::DisconnectedAndNotDialing)
-                        .addresses(vec![address])
-                        .build(),
-                    None => DialOpts::unknown_peer_id().address(address).build(),
-                };
-                match self.swarm.dial(options) {
-                    Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => None,
-                    Err(error) => Some(dial_failed(peer, &error)),
-                }
+        let to_peer = |address, peer, condition| {
+            let options = DialOpts::peer_id(peer).condition(condition);
+            options.addresses(vec![multiaddr(address)]).build()
+        };
+        let (options, peer) = match command {
+            Command::Dial(address, Some(peer)) => {
+                (to_peer(address, peer, PeerCondition::DisconnectedAndNotDialing), Some(peer))
             }
+            Command::Dial(address, None) => {
+                (DialOpts::unknown_peer_id().address(multiaddr(address)).build(), None)
+            }
+            Command::DialAnew(address, peer) => {
+                // An error says that there are none. Those that are dead may take long to close.
+                let _ = self.swarm.disconnect_peer_id(peer);
+                (to_peer(address, peer, PeerCondition::NotDialing), Some(peer))
+            }
+        };
+        match self.swarm.dial(options) {
+            Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => None,
+            Err(error) => Some(dial_failed(peer, &error)),
         }
     }
 }
