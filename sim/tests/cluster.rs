@@ -190,6 +190,32 @@ fn links_that_break_again_and_again_lose_and_double_nothing() {
     }
 }
 
+/// Others wait for the credits of who leaves, until they hear that it is gone.
+#[test]
+fn a_node_whose_links_break_while_it_leaves_goes_when_its_last_credits_have_arrived() {
+    for seed in 0..6 {
+        let mut world = long_world(seed, &Table::default(), 3);
+        world.expect(3);
+        let nodes = [world.start(2, None), world.start(1, Some(0)), world.start(2, Some(0))];
+        warm(&mut world, &nodes);
+        let leaver = nodes[1];
+        world.leave(leaver);
+        for moment in 0..10_000 {
+            if world.run_until(Duration::from_millis(1), |world| !world.has(leaver)) {
+                break;
+            }
+            world.break_link(leaver, nodes[moment % 2 * 2]);
+        }
+        assert!(!world.has(leaver), "seed {seed}\n{}", world.trace());
+        let is_two = |world: &World| world.status(nodes[0]).members.len() == 2;
+        assert!(world.run_until(MINUTE, is_two), "seed {seed}\n{}", world.trace());
+        for node in [nodes[0], nodes[2]] {
+            let in_doubt = world.status(node).topologies[0].in_doubt;
+            assert_eq!(in_doubt, 0, "seed {seed}\n{}", world.trace());
+        }
+    }
+}
+
 #[test]
 fn frames_of_a_link_that_was_forgotten_are_in_doubt_and_the_end_still_comes() {
     for (seed, which) in (0..3).zip([0, 1, 2]) {

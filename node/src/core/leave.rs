@@ -145,3 +145,69 @@ impl NodeCore {
         out.push(Action::Exit(left));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use membership::{Config, Member, Membership, Run};
+    use pe::Report;
+
+    use super::*;
+    use crate::core::{Input, Setup};
+
+    /// A node alone in its cluster, about to go but for its last credits.
+    fn flushing() -> NodeCore {
+        let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
+        let me = Member {
+            node: NodeId(1),
+            run: Run(1),
+            peer: Vec::new(),
+            control: nowhere,
+            data: nowhere,
+            http: None,
+            containers: 1,
+        };
+        let setup = Setup {
+            cluster: "test".to_owned(),
+            cluster_id: 1,
+            is_founder: true,
+            slots: 16,
+            expected_nodes: 1,
+            plans: Vec::new(),
+        };
+        let mut core = NodeCore::new(setup, Membership::new(me, Config::local(), 1).unwrap());
+        let mut out = Vec::new();
+        core.step(Time::default(), Input::Started, &mut out);
+        let layout = core.layout.as_ref().unwrap().digest;
+        core.step(Time::default(), Input::Leave, &mut out);
+        core.step(Time::default(), Input::Stopped(0), &mut out);
+        assert!(!out.iter().any(|action| matches!(action, Action::Flush)));
+        out.clear();
+        let round = core.next_ask;
+        let report = Report { round, container: 0, layout, runs: Vec::new() };
+        core.step(Time::default(), Input::Reported(report), &mut out);
+        assert!(out.iter().any(|action| matches!(action, Action::Flush)), "{out:?}");
+        assert_eq!(exit(&out), None);
+        core
+    }
+
+    fn exit(out: &[Action]) -> Option<Option<u64>> {
+        out.iter()
+            .find_map(|action| if let Action::Exit(left) = action { Some(*left) } else { None })
+    }
+
+    #[test]
+    fn a_node_goes_when_the_others_have_its_last_credits() {
+        let (mut core, mut out) = (flushing(), Vec::new());
+        core.step(Time::default() + DRAIN_LIMIT / 2, Input::Woke, &mut out);
+        assert_eq!(exit(&out), None);
+        core.step(Time::default() + DRAIN_LIMIT / 2, Input::Flushed, &mut out);
+        assert_eq!(exit(&out), Some(None));
+    }
+
+    #[test]
+    fn a_node_that_nobody_listens_to_goes_when_its_time_is_up() {
+        let (mut core, mut out) = (flushing(), Vec::new());
+        core.step(Time::default() + DRAIN_LIMIT, Input::Woke, &mut out);
+        assert_eq!(exit(&out), Some(Some(0)));
+    }
+}

@@ -43,6 +43,8 @@ pub(super) type StatusAsker = oneshot::Sender<Status>;
 
 pub(super) struct Driver {
     pub(super) core: NodeCore,
+    /// Where this node listens for control connections; others may know another address.
+    pub(super) listens: SocketAddr,
     pub(super) clock: Clock,
     pub(super) shared: Shared,
     pub(super) registry: Arc<Registry>,
@@ -243,7 +245,7 @@ impl Driver {
             (Side::Control, NetEvent::Itself(address)) if self.core.record().is_none() => {
                 let me = self.core.hello().member;
                 // A list of seeds may well have all nodes in it.
-                if !is_own(address, me.control) {
+                if address != me.control && !is_own(address, self.listens) {
                     let why = format!(
                         "the node at {address} has the identity of this node, at {} (a copied data \
                          directory?)",
