@@ -19,9 +19,9 @@ use futures::{AsyncReadExt, AsyncWriteExt};
 use libp2p::{PeerId, Stream, StreamProtocol};
 use membership::{Member, NodeId};
 use routing::FrameKind;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::driver::Notice;
 use super::links::{Links, Shared};
@@ -36,7 +36,7 @@ pub(super) const DATA: StreamProtocol = StreamProtocol::new("/starling/data");
 /// connection that is dead; shorter is never met by a machine that is busy.
 const OPENING_LIMIT: Duration = Duration::from_secs(4);
 
-/// Between two attempts to open a stream, behind one that was made at once: first, and at most.
+/// Between two attempts to open a stream, behind one that is made at once: first, and at most.
 const AGAIN: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
 /// How long frames may be on their way and nothing be confirmed, before the connection is taken for dead.
@@ -208,28 +208,21 @@ impl Shared {
         let [first, most] = AGAIN;
         let (mut again, mut is_dead) = (Duration::ZERO, false);
         loop {
-            let dial = match is_dead {
-                true => Command::DialAnew(member.data, peer),
-                false => Command::Dial(member.data, Some(peer)),
-            };
-            // An error says that the node ends.
-            let _ = self.data_swarm.send(dial).await;
-            let ended = match self.open_data(peer, link).await {
+            let before = link.writer().progress();
+            let ended = match self.open_data(member, peer, link, is_dead).await {
                 Ok(stream) => {
                     let (mut read, mut write) = stream.split();
-                    let since = Instant::now();
-                    let ended = tokio::select! {
+                    tokio::select! {
                         Err(error) = link.write(&mut write) => error,
                         Err(error) = link.listen(&mut read) => error,
                         () = link.silence() => DataError::Silent,
-                    };
-                    if since.elapsed() > most {
-                        again = Duration::ZERO;
                     }
-                    ended
                 }
                 Err(error) => error,
             };
+            if before != link.writer().progress() {
+                again = Duration::ZERO;
+            }
             tracing::debug!(node = %member.node, "a data link has no stream: {ended}");
             is_dead = matches!(ended, DataError::Silent);
             if let DataError::Lost(lost) = ended {
@@ -243,7 +236,18 @@ impl Shared {
     }
 
     /// Opens a stream and finds out where to go on.
-    async fn open_data(&mut self, peer: PeerId, link: &DataLink) -> Result<Stream, DataError> {
+    async fn open_data(
+        &mut self,
+        member: &Member,
+        peer: PeerId,
+        link: &DataLink,
+        is_dead: bool,
+    ) -> Result<Stream, DataError> {
+        let (done, is_dialled) = oneshot::channel();
+        let command = if is_dead { Command::Reconnect } else { Command::Connect };
+        // Errors say that the node ends.
+        let _ = self.data_swarm.send(command(member.data, peer, done)).await;
+        let _ = is_dialled.await;
         let hello = link.writer().open();
         let opening = async {
             let opened = self.data_streams.open_stream(peer, DATA).await;
@@ -254,8 +258,8 @@ impl Shared {
             stream.read_exact(&mut answer).await?;
             Ok::<_, DataError>((stream, LinkAnswer::from_bytes(&answer)))
         };
-        let (stream, answer) =
-            timeout(OPENING_LIMIT, opening).await.map_err(|_| DataError::Silent)??;
+        let opened = timeout(OPENING_LIMIT, opening).await;
+        let (stream, answer) = opened.map_err(|_| DataError::Silent)??;
         link.writer().resume(answer)?;
         link.moved.notify_waiters();
         Ok(stream)

@@ -124,8 +124,12 @@ impl Shared {
         while let Some((peer, stream)) = streams.next().await {
             let (shared, node) = (self.clone(), node_of(&peer));
             tokio::spawn(async move {
-                if let Err(error) = shared.read_data(node, stream).await {
-                    tracing::warn!(%node, "a data stream is closed: {error}");
+                match shared.read_data(node, stream).await {
+                    Ok(()) => {}
+                    Err(InletError::Io(error)) => {
+                        tracing::debug!(%node, "a data stream ended: {error}");
+                    }
+                    Err(error) => tracing::warn!(%node, "a data stream is closed: {error}"),
                 }
             });
         }
@@ -137,9 +141,11 @@ impl Shared {
         let read = timeout(GREETING_LIMIT, stream.read_exact(&mut hello)).await;
         read.map_err(|_| InletError::Late)??;
         let hello = LinkHello::from_bytes(&hello);
-        if self.links.greeted.get(&node).map(|run| *run) != Some(hello.run) {
-            // It tries again: its greeting is on its way.
-            tracing::debug!(%node, "refused events of a node that has not greeted");
+        let greeted = self.links.greeted.get(&node).map(|run| *run);
+        let me = self.hello().member.run;
+        if greeted != Some(hello.run) || hello.reader != me {
+            // It tries again: its greeting is on its way, or it has not heard yet of our run.
+            tracing::debug!(%node, ?hello, "refused a data stream of a node that has not greeted");
             return Ok(());
         }
         let inlet = Arc::clone(&self.links.inlets.entry(node).or_default());
@@ -150,9 +156,8 @@ impl Shared {
             known = inlet.reader.lock() => known,
         };
         let memory = self.links.memories.fetch_add(1, Ordering::Relaxed);
-        let me = self.hello().member.run;
         let Some(answer) = LinkReader::begin(&mut known, hello, me, memory) else {
-            tracing::debug!(%node, ?hello, "refused a data stream for another, or an older one");
+            tracing::debug!(%node, ?hello, "refused a data stream that is not the newest");
             return Ok(());
         };
         stream.write_all(&answer.to_bytes()).await?;

@@ -200,9 +200,14 @@ impl LinkWriter {
         self.next < self.numbered() || !self.waiting.is_empty() || !self.credits.is_empty()
     }
 
+    /// How far the reader has come, on which link.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.hello.link, self.confirmed)
+    }
+
     /// What was written longest ago and is not confirmed; while it stays the same, nothing has moved.
     pub fn oldest(&self) -> Option<(u64, u64)> {
-        (self.next > self.confirmed).then_some((self.hello.link, self.confirmed))
+        (self.next > self.confirmed).then(|| self.progress())
     }
 
     /// The number that the next new frame gets.
