@@ -40,7 +40,9 @@ impl SimLinks {
     /// Sends credit.
     pub(crate) fn credit(&mut self, to: NodeId, credit: LinkCredit, out: &mut Outbox) {
         let (credit, rows, weight) = credit;
-        self.writer(to, out).credit(credit, rows, weight);
+        let writer = self.writer(to, out);
+        writer.credit(credit, rows, weight);
+        writer.release();
         self.write(to, out);
     }
 

@@ -42,6 +42,9 @@ const AGAIN: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 /// How long frames may be on their way and nothing be confirmed, before the connection is taken for dead.
 const SILENCE_LIMIT: Duration = Duration::from_secs(4);
 
+/// How long credits wait for company.
+const CREDITS_AFTER: Duration = Duration::from_millis(1);
+
 /// What is joined and written in one go.
 const CHUNK: usize = 64 << 10;
 
@@ -102,12 +105,22 @@ impl DataLink {
             let large = self.join(&mut joined)?;
             if joined.is_empty() && large.is_none() {
                 stream.flush().await?;
-                self.filled.notified().await;
+                self.wait().await;
             }
             stream.write_all(&joined).await?;
             if let Some(frame) = large {
                 stream.write_all(&frame).await?;
             }
+        }
+    }
+
+    /// Waits for something to write.
+    async fn wait(&self) {
+        if !self.writer().has_credits() {
+            return self.filled.notified().await;
+        }
+        if timeout(CREDITS_AFTER, self.filled.notified()).await.is_err() {
+            self.writer().release();
         }
     }
 
@@ -175,11 +188,14 @@ impl Links {
     pub(super) fn send_credits(&self, node: NodeId, credits: Vec<LinkCredit>) {
         if let Some(link) = self.data.get(&node) {
             let mut writer = link.writer();
-            credits.into_iter().for_each(|(credit, rows, weight)| {
-                writer.credit(credit, rows, weight);
+            let credits = credits.into_iter();
+            let must_look = credits.fold(false, |must_look, (credit, rows, weight)| {
+                writer.credit(credit, rows, weight) || must_look
             });
             drop(writer);
-            link.filled.notify_one();
+            if must_look {
+                link.filled.notify_one();
+            }
         }
     }
 }

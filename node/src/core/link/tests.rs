@@ -126,6 +126,7 @@ impl Wire {
             self.open(true, true);
         }
         while self.writer.has_unwritten() {
+            self.writer.release();
             self.write(1);
         }
         self.read(usize::MAX, true);
@@ -167,7 +168,8 @@ fn run(wire: &mut Wire, steps: &[Step]) -> (u32, u64) {
                 frames += 1;
             }
             Step::Credit => {
-                wire.writer.credit(credit(u16::try_from(rows % 3).unwrap()), 1, 1);
+                let lane = credit(u16::try_from(rows % 3).unwrap());
+                wire.writer.credit(lane, 1, u32::try_from(rows % 20).unwrap());
                 rows += 1;
             }
             Step::Write(frames) => wire.write(frames),
@@ -250,6 +252,32 @@ fn frames_that_wait_are_joined_and_credits_go_before_them_but_not_always() {
     assert_eq!(kind(&mut wire).unwrap().0, FrameKind::Credits);
     assert_eq!(kind(&mut wire).unwrap().0, FrameKind::Farewell);
     assert_eq!(kind(&mut wire), None);
+}
+
+#[test]
+fn credits_wait_for_company_for_time_or_for_more_of_their_lane() {
+    let mut wire = Wire::new();
+    wire.open(true, true);
+    assert!(wire.writer.credit(credit(1), 5, 1), "the first: somebody has to begin to wait");
+    assert!(!wire.writer.credit(credit(2), 5, 1));
+    assert_eq!(wire.writer.take(), None);
+    assert!(wire.writer.has_credits() && !wire.writer.is_settled());
+    wire.writer.release();
+    wire.write(1);
+    wire.read(1, true);
+    assert_eq!(wire.rows, 10);
+    assert!(wire.writer.credit(credit(1), 1, 15));
+    assert_eq!(wire.writer.take(), None);
+    assert!(wire.writer.credit(credit(1), 1, 1), "a quarter of a small budget");
+    wire.write(1);
+    wire.read(1, true);
+    assert_eq!(wire.rows, 12);
+    wire.writer.credit(credit(1), 1, 1);
+    assert_eq!(wire.writer.take(), None, "time is up for those before, not for this");
+    wire.writer.push(FrameKind::Batches, numbered(0)).unwrap();
+    wire.write(2);
+    wire.read(2, true);
+    assert_eq!((wire.rows, &wire.seen[..]), (13, &[0][..]));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Two things wait for a stream: frames in the order in which they were given, and credits, which are
 //! added up by lane and so never grow beyond the number of lanes. Credits go first, since they are small and
 //! the other side may stand still for want of them; but never twice in a row while a frame waits, or a
-//! busy link would send nothing else. A frame gets its number when it is taken for the first time.
+//! busy link would send nothing else. While no frame waits, credits wait a moment for company, unless a lane
+//! has many: a packet for each would double what two nodes have to do for a slow stream. A frame gets
+//! its number when it is taken for the first time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +18,9 @@ use super::{LinkAnswer, LinkCredit, LinkHello, REFUSED};
 
 /// Frames that wait are joined up to this size: one header, one checksum, one delivery.
 const JOINED_MAX: usize = 64 << 10;
+
+/// Credits of one lane that are sent at once; the smallest budget is four times as much.
+const URGENT: u32 = 16;
 
 /// Credits in one frame.
 const CREDITS_MAX: usize = 1024;
@@ -56,6 +61,8 @@ pub struct LinkWriter {
     /// The memory of the reader that this link has begun with.
     memory: Option<u64>,
     credits: BTreeMap<Credit, (u64, u32)>,
+    /// Whether credits go without company.
+    are_due: bool,
     /// Not yet numbered.
     waiting: VecDeque<(FrameKind, Vec<u8>)>,
     /// Numbered and not confirmed; the first has the number `confirmed`.
@@ -80,6 +87,7 @@ impl LinkWriter {
             limits,
             memory: None,
             credits: BTreeMap::new(),
+            are_due: false,
             waiting: VecDeque::new(),
             kept: VecDeque::new(),
             confirmed: 0,
@@ -119,10 +127,24 @@ impl LinkWriter {
         Ok(())
     }
 
-    /// Adds credits.
-    pub fn credit(&mut self, credit: Credit, rows: u64, weight: u32) {
+    /// Adds credits; whether the writer should look, since they are the first or many.
+    pub fn credit(&mut self, credit: Credit, rows: u64, weight: u32) -> bool {
+        let is_first = self.credits.is_empty();
         let sum = self.credits.entry(credit).or_default();
         *sum = (sum.0.saturating_add(rows), sum.1.saturating_add(weight));
+        let is_urgent = sum.1 >= URGENT && !self.are_due;
+        self.are_due |= is_urgent;
+        is_first || is_urgent
+    }
+
+    /// Credits have waited long enough.
+    pub fn release(&mut self) {
+        self.are_due = true;
+    }
+
+    /// Whether credits wait for company, or for [`LinkWriter::release`].
+    pub fn has_credits(&self) -> bool {
+        !self.credits.is_empty()
     }
 
     /// What the next stream begins with; the one before is over.
@@ -216,8 +238,9 @@ impl LinkWriter {
     }
 
     fn number_next(&mut self) -> Option<()> {
-        let must_wait = self.were_credits && !self.waiting.is_empty();
-        self.were_credits = !must_wait && !self.credits.is_empty();
+        let has_company = !self.waiting.is_empty();
+        let may_go = if has_company { !self.were_credits } else { self.are_due };
+        self.were_credits = may_go && !self.credits.is_empty();
         let (kind, mut frame) = if self.were_credits {
             let frame = self.credit_frame();
             self.bytes += frame.len();
@@ -237,6 +260,7 @@ impl LinkWriter {
         {
             credits.push((credit, rows, weight));
         }
+        self.are_due &= !self.credits.is_empty();
         let mut frame = vec![0; FrameHeader::LEN];
         codec::encode(&credits, &mut frame).expect("a list of numbers can be encoded");
         frame
