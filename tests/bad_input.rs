@@ -309,7 +309,7 @@ fn a_peer_that_misbehaves_on_the_control_link_is_cut_off() {
 
     let mut old = line.open(CONTROL, b"SCTL\x09\x00");
     assert_eq!(old.hear_end(), PREAMBLE, "ours, for whoever can read it");
-    node.wait_to_say(&["refused a node", "protocol version 9, this node speaks 1"]);
+    node.wait_to_say(&["refused a node", "protocol version 9, this node speaks 2"]);
 
     line.open(CONTROL, b"GET / HTTP/1.1\r\n\r\n").hear_end();
     node.wait_to_say(&["refused a node", "not a control stream"]);
@@ -345,9 +345,8 @@ fn a_peer_that_misbehaves_on_the_control_link_is_cut_off() {
     random.hear_end();
     node.wait_to_say(&["a control stream is closed: not a value of this type"]);
 
-    // The number of the variant for the core, then a message to it.
     let mut gossip = line.greet(&hello).ok().unwrap();
-    gossip.say(&peer::message(&(0u32, Message::Gossip(noise(500)))));
+    gossip.say(&peer::message(&Message::Gossip(noise(500))));
     node.wait_to_say(&["gossip refused", "cannot be decoded"]);
 
     assert!(node.said(&["member up", &hello.member.node.to_string()]).is_none());
@@ -362,31 +361,42 @@ fn a_peer_that_misbehaves_on_the_data_link_is_cut_off() {
     let control = peer.connect(&node.addresses.control);
     let data = peer.connect(&node.addresses.data);
 
-    let unknown = data.open(DATA, &[1]).hear_end();
+    let unknown = data.open(DATA, &peer.data_hello(node, 1)).hear_end();
     assert!(unknown.is_empty(), "who has not greeted is not read");
 
     let _greeted = control.greet(&peer.hello(node)).ok().unwrap();
-    // Magic, version, nothing, length, sequence, checksum.
-    let header = |version: u16, len: u32, sequence: u64| {
-        let (version, len) = (version.to_le_bytes(), len.to_le_bytes());
-        [&b"STRL"[..], &version, &[0; 2], &len, &sequence.to_le_bytes(), &[7; 8]].concat()
+    let mut other_run = peer.data_hello(node, 1);
+    *other_run.last_mut().unwrap() ^= 1;
+    assert!(data.open(DATA, &other_run).hear_end().is_empty(), "it is meant for somebody else");
+    // Magic, version, kind, length, sequence, checksum.
+    let header = |version: u16, kind: u16, len: u32, sequence: u64| {
+        let [version, kind] = [version, kind].map(u16::to_le_bytes);
+        let (len, sequence) = (len.to_le_bytes(), sequence.to_le_bytes());
+        [&b"STRL"[..], &version, &kind, &len, &sequence, &[7; 8]].concat()
     };
     let with_payload = |header: Vec<u8>, len: usize| [header, noise(len)].concat();
-    for (frame, expected) in [
-        (noise(500), "not a frame"),
-        (header(1, u32::MAX, 0), "a frame of 4294967295 bytes, at most 8388608 are allowed"),
-        (header(9, 100, 0), "a frame of protocol version 9, this node speaks 1"),
-        (header(1, 100, 5), "frame 5 where frame 0 was expected"),
-        (with_payload(header(1, 100, 0), 100), "a frame whose checksum is wrong"),
-        (with_payload(header(1, 100, 0), 50), "a data stream is closed: unexpected end of file"),
+    let refused = u64::MAX.to_le_bytes();
+    for (link, frame, expected, answer) in [
+        (1, noise(500), "not a frame", &refused[..]),
+        (2, header(2, 0, u32::MAX, 0), "a frame of 4294967295 bytes, at most 8388608", &refused),
+        (3, header(9, 0, 100, 0), "a frame of protocol version 9, this node speaks 2", &refused),
+        (4, header(2, 7, 100, 0), "a frame of an unknown kind, 7", &refused),
+        (5, with_payload(header(2, 0, 100, 5), 100), "frame 5 where frame 0 was expected", &[]),
+        (6, with_payload(header(2, 0, 100, 0), 100), "a frame whose checksum is wrong", &refused),
+        (7, with_payload(header(2, 0, 100, 0), 50), "", &[]),
     ] {
-        let mut talk = data.open(DATA, &[1]);
-        assert_eq!(talk.hear(1), [1], "it reads");
+        let mut talk = data.open(DATA, &peer.data_hello(node, link));
+        assert_eq!(talk.hear(16)[8..], [0; 8], "it reads, from the first frame on");
         talk.say(&frame);
         talk.close();
-        talk.hear_end();
+        assert_eq!(talk.hear_end(), answer, "link {link}: {expected}");
         node.wait_to_say(&["a data stream is closed", expected]);
     }
+    // What was refused once is not read again, nor is a stream that is older than another.
+    let mut again = peer.data_hello(node, 7);
+    again[16] = 2;
+    assert_eq!(data.open(DATA, &again).hear(16)[8..], [0; 8]);
+    assert!(data.open(DATA, &peer.data_hello(node, 6)).hear_end().is_empty());
     pair.assert_healthy();
 }
 

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use pe::Event;
-use routing::{Batch, BatchHeader, Columns, Frame, FrameBuilder, FrameHeader, KeyFields, seal};
+use routing::{
+    Batch, BatchHeader, Columns, Frame, FrameBuilder, FrameHeader, FrameKind, KeyFields, seal,
+};
 use support::{Number, ROWS, Word, number_columns, word_columns};
 
 fn main() {
@@ -67,7 +69,7 @@ fn frame<C: Columns>(columns: &C, builder: &mut FrameBuilder) -> Vec<u8> {
         builder.push(header, |out| columns.encode(out));
     }
     let mut frame = builder.take();
-    seal(&mut frame, 7);
+    seal(&mut frame, FrameKind::Batches, 7);
     frame
 }
 

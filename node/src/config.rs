@@ -46,6 +46,10 @@ pub struct NodeConfig {
     pub listen: SocketAddr,
     /// Where batches of events arrive; by default any free port of the address of `listen`.
     pub listen_data: SocketAddr,
+    /// The address of `listen` as others see it; `None` if they see it as it is.
+    pub advertise: Option<SocketAddr>,
+    /// The address of `listen_data` as others see it; `None` if they see it as it is.
+    pub advertise_data: Option<SocketAddr>,
     /// Members to ask for entry, as `host:port`. Empty exactly if `bootstrap` is set.
     pub join: Vec<String>,
     /// Whether to form a new cluster.
@@ -111,6 +115,10 @@ pub struct Overrides {
     pub listen: Option<String>,
     /// `--listen-data ADDR`
     pub listen_data: Option<String>,
+    /// `--advertise ADDR`
+    pub advertise: Option<String>,
+    /// `--advertise-data ADDR`
+    pub advertise_data: Option<String>,
     /// `--join ADDR`, any number of them; `None` leaves the list of the file.
     pub join: Option<Vec<String>>,
     /// `--bootstrap`
@@ -155,6 +163,8 @@ impl NodeConfig {
         Self {
             listen: loopback(0),
             listen_data: loopback(0),
+            advertise: None,
+            advertise_data: None,
             join: Vec::new(),
             bootstrap: false,
             data_dir: "starling-data".into(),

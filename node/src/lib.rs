@@ -20,6 +20,7 @@ mod core;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 
+pub use crate::core::link;
 pub use crate::core::{
     Action, Assignment, Came, Cause, Ending, Event, HandoffMessage, Hello, Input, MemberStatus,
     Message, NodeCore, PartitionStatus, PeStatus, Pull, Refused, Set, Setup, Share, SpoutStatus,

@@ -9,16 +9,45 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The version of everything that two nodes say to each other; both must have the same.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The most bytes in a payload.
 pub const FRAME_MAX: usize = 8 << 20;
 
 const MAGIC: [u8; 4] = *b"STRL";
 
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrameKind {
+    /// Batches, one behind the other.
+    #[default]
+    Batches,
+    /// Credits for batches that came the other way.
+    Credits,
+    /// Nothing: no batches come behind it.
+    Farewell,
+}
+
+impl FrameKind {
+    fn number(self) -> u16 {
+        match self {
+            Self::Batches => 0,
+            Self::Credits => 1,
+            Self::Farewell => 2,
+        }
+    }
+
+    fn of(number: u16) -> Result<Self, FrameError> {
+        let kinds = [Self::Batches, Self::Credits, Self::Farewell];
+        kinds.get(usize::from(number)).copied().ok_or(FrameError::Kind(number))
+    }
+}
+
 /// The first bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
+    /// What follows.
+    pub kind: FrameKind,
     /// Bytes of the payload that follows.
     pub len: u32,
     /// The number of the frame on its link, from zero.
@@ -36,6 +65,9 @@ pub enum FrameError {
     /// The sender speaks another version.
     #[error("a frame of protocol version {0}, this node speaks {PROTOCOL_VERSION}")]
     Version(u16),
+    /// It holds something that this version does not know.
+    #[error("a frame of an unknown kind, {0}")]
+    Kind(u16),
     /// It claims to be longer than is allowed; nothing was allocated for it.
     #[error("a frame of {0} bytes, at most {FRAME_MAX} are allowed")]
     TooLong(u32),
@@ -44,7 +76,7 @@ pub enum FrameError {
     Checksum,
     /// A batch is of a kind that there is not.
     #[error("a batch of kind {0}")]
-    Kind(u8),
+    BatchKind(u8),
     /// A batch ends behind the end of its frame.
     #[error("a batch that ends behind the end of its frame")]
     Overrun,
@@ -68,19 +100,19 @@ impl FrameHeader {
         if version != PROTOCOL_VERSION {
             return Err(FrameError::Version(version));
         }
-        reader.bytes::<2>();
+        let kind = FrameKind::of(u16::from_le_bytes(reader.bytes()))?;
         let len = u32::from_le_bytes(reader.bytes());
         if len as usize > FRAME_MAX {
             return Err(FrameError::TooLong(len));
         }
         let sequence = u64::from_le_bytes(reader.bytes());
-        Ok(Self { len, sequence, checksum: u64::from_le_bytes(reader.bytes()) })
+        Ok(Self { kind, len, sequence, checksum: u64::from_le_bytes(reader.bytes()) })
     }
 
     fn write(self, out: &mut [u8]) {
         out[..4].copy_from_slice(&MAGIC);
         out[4..6].copy_from_slice(&PROTOCOL_VERSION.to_le_bytes());
-        out[6..8].fill(0);
+        out[6..8].copy_from_slice(&self.kind.number().to_le_bytes());
         out[8..12].copy_from_slice(&self.len.to_le_bytes());
         out[12..20].copy_from_slice(&self.sequence.to_le_bytes());
         out[20..28].copy_from_slice(&self.checksum.to_le_bytes());
@@ -161,7 +193,7 @@ impl BatchHeader {
         let epoch = u64::from_le_bytes(reader.bytes());
         let layout = u64::from_le_bytes(reader.bytes());
         let [kind] = reader.bytes();
-        let kind = BatchKind::parse(kind).ok_or(FrameError::Kind(kind))?;
+        let kind = BatchKind::parse(kind).ok_or(FrameError::BatchKind(kind))?;
         let len = u32::from_le_bytes(reader.bytes()) as usize;
         Ok((Self { topology, edge, from, to, task, rows, weight, epoch, layout, kind }, len))
     }
@@ -217,12 +249,17 @@ impl FrameBuilder {
     }
 }
 
-/// Numbers a frame and adds its checksum, just before it leaves.
-pub fn seal(frame: &mut [u8], sequence: u64) {
+/// Writes the header of a frame, with its number and its checksum, just before it leaves.
+pub fn seal(frame: &mut [u8], kind: FrameKind, sequence: u64) {
     let (header, payload) = frame.split_at_mut(FrameHeader::LEN);
     let len = u32::try_from(payload.len()).expect("frames are bounded by what a batch may hold");
-    let checksum = xxh3_64_with_seed(payload, sequence);
-    FrameHeader { len, sequence, checksum }.write(header);
+    let checksum = checksum(payload, kind, sequence);
+    FrameHeader { kind, len, sequence, checksum }.write(header);
+}
+
+/// A header is covered as well: a frame of another kind or number has another checksum.
+fn checksum(payload: &[u8], kind: FrameKind, sequence: u64) -> u64 {
+    xxh3_64_with_seed(payload, sequence ^ u64::from(kind.number()) << 48)
 }
 
 /// A frame that arrived whole.
@@ -238,8 +275,13 @@ impl Frame {
     /// The checksum is wrong.
     pub fn new(header: FrameHeader, payload: Bytes) -> Result<Self, FrameError> {
         let is_whole = payload.len() == header.len as usize
-            && xxh3_64_with_seed(&payload, header.sequence) == header.checksum;
+            && checksum(&payload, header.kind, header.sequence) == header.checksum;
         if is_whole { Ok(Self { payload }) } else { Err(FrameError::Checksum) }
+    }
+
+    /// The bytes behind the header, for a frame that does not hold batches.
+    pub fn into_payload(self) -> Bytes {
+        self.payload
     }
 }
 
@@ -285,7 +327,7 @@ mod tests {
             builder.push(header, |body| body.extend_from_slice(&[edge.to_le_bytes()[0]; 5]));
         }
         let mut frame = builder.take();
-        seal(&mut frame, 41);
+        seal(&mut frame, FrameKind::Batches, 41);
         frame
     }
 
@@ -308,8 +350,8 @@ mod tests {
     #[test]
     fn the_bytes_are_pinned() {
         let bytes = frame();
-        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 1, 0, 0, 0, 138, 0, 0, 0]);
-        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 17279148253503463422);
+        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 2, 0, 0, 0, 138, 0, 0, 0]);
+        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 5011932935832606965);
     }
 
     #[test]
@@ -322,10 +364,10 @@ mod tests {
     #[test]
     fn another_version_is_refused_with_both_numbers() {
         let mut bytes = frame();
-        bytes[4] = 2;
+        bytes[4] = 9;
         assert_eq!(
             read(&bytes).unwrap_err().to_string(),
-            "a frame of protocol version 2, this node speaks 1"
+            "a frame of protocol version 9, this node speaks 2"
         );
     }
 
@@ -335,16 +377,15 @@ mod tests {
             let mut bytes = frame();
             prop_assert!(read(&bytes[..cut]).is_err());
             bytes[at] ^= 1 << bit;
-            // Two bytes of the header are reserved.
-            prop_assert_eq!(read(&bytes).is_ok(), (6..8).contains(&at));
+            prop_assert!(read(&bytes).is_err());
         }
 
         #[test]
         fn random_bytes_are_no_frame(bytes in prop::collection::vec(any::<u8>(), 0..200), len in 0u32..200) {
             let _ = read(&bytes);
             // Nor do they break the reader of batches if they carry the right checksum.
-            let checksum = xxh3_64_with_seed(&bytes, 0);
-            let header = FrameHeader { len, sequence: 0, checksum };
+            let kind = FrameKind::Batches;
+            let header = FrameHeader { kind, len, sequence: 0, checksum: checksum(&bytes, kind, 0) };
             if let Ok(frame) = Frame::new(header, Bytes::from(bytes)) {
                 frame.for_each(drop);
             }

@@ -31,7 +31,7 @@ pub use column::{
 };
 pub use event::{Columns, Event, EventRef};
 pub use frame::{
-    BatchHeader, BatchKind, FRAME_MAX, Frame, FrameBuilder, FrameError, FrameHeader,
+    BatchHeader, BatchKind, FRAME_MAX, Frame, FrameBuilder, FrameError, FrameHeader, FrameKind,
     PROTOCOL_VERSION, seal,
 };
 pub use key::{KEY_HASH, Key, Packed};

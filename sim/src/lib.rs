@@ -21,6 +21,7 @@
 //! ```
 
 mod chance;
+mod links;
 mod network;
 mod node_sim;
 mod world;

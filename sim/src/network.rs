@@ -1,14 +1,16 @@
 //! The network of a simulation: what is under way, and when it arrives.
 //!
 //! A link between two nodes keeps its order, as a TCP connection does; different links, and the control
-//! and data links of one pair, overtake each other by chance.
+//! and data links of one pair, overtake each other by chance. A stream of a data link may break: then what
+//! is under way on it is lost, both ways, as if the connection were gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use membership::{NodeId, Time};
+use node::link::{LinkAnswer, LinkHello};
 use node::{Hello, Message};
-use pe::Credit;
 
 use crate::Chance;
 
@@ -18,8 +20,16 @@ pub(crate) enum Letter {
     Hello(Box<Hello>),
     Welcome(Box<Hello>),
     Control(Message),
-    Credit(Credit, u64, u32),
-    Frame(Vec<u8>),
+    /// On a data stream, whose number all of these have: it begins,
+    Open(LinkHello),
+    /// from where on it is read,
+    Opened(u64, LinkAnswer),
+    /// a frame,
+    Frame(u64, Bytes),
+    /// and what was read.
+    Confirmed(u64, u64),
+    /// It is not read any more.
+    Ended(u64),
     /// The connection to the sender is closed, and it refuses another.
     Closed,
 }
@@ -29,6 +39,24 @@ pub(crate) enum Letter {
 enum Link {
     Control,
     Data,
+}
+
+impl Letter {
+    fn link(&self) -> Link {
+        match self {
+            Self::Open(_)
+            | Self::Opened(..)
+            | Self::Frame(..)
+            | Self::Confirmed(..)
+            | Self::Ended(_) => Link::Data,
+            Self::Hello(_) | Self::Welcome(_) | Self::Control(_) | Self::Closed => Link::Control,
+        }
+    }
+
+    /// Whether it goes from the writer of a data stream to the reader.
+    fn is_written(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Frame(..))
+    }
 }
 
 /// Everything under way.
@@ -48,14 +76,7 @@ impl Network {
         (from, to): (NodeId, NodeId),
         letter: Letter,
     ) {
-        let link = match letter {
-            Letter::Frame(_) => Link::Data,
-            Letter::Hello(_)
-            | Letter::Welcome(_)
-            | Letter::Control(_)
-            | Letter::Credit(..)
-            | Letter::Closed => Link::Control,
-        };
+        let link = letter.link();
         let delay = Duration::from_micros(100 + chance.below(2_000));
         let last = self.last.entry((from, to, link)).or_default();
         *last = (*last).max(now + delay);
@@ -63,13 +84,16 @@ impl Network {
         self.letters.insert((*last, self.sent), (from, to, letter));
     }
 
-    /// Loses the frames under way from one node to another; how many there were.
-    pub(crate) fn lose_frames(&mut self, (lost_from, lost_to): (NodeId, NodeId)) -> usize {
-        let before = self.letters.len();
+    /// Loses what is under way on the data streams of one node to another; how many frames there were.
+    pub(crate) fn lose_frames(&mut self, writer: NodeId, reader: NodeId) -> usize {
+        let mut frames = 0;
         self.letters.retain(|_, (from, to, letter)| {
-            (*from, *to) != (lost_from, lost_to) || !matches!(letter, Letter::Frame(_))
+            let way = if letter.is_written() { (writer, reader) } else { (reader, writer) };
+            let is_lost = letter.link() == Link::Data && (*from, *to) == way;
+            frames += usize::from(is_lost && matches!(letter, Letter::Frame(..)));
+            !is_lost
         });
-        before - self.letters.len()
+        frames
     }
 
     /// When the next letter arrives.

@@ -1,6 +1,6 @@
 //! A node of a simulation: the core and the containers, and the short way between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,11 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use membership::view_log::{Record, Stamp};
 use membership::{NodeId, Time};
+use node::link::credits_of;
 use node::{Action, Assignment, Input, NodeCore};
 use pe::topology::Plan;
 use pe::{Container, Registry, Waker};
-use routing::{Frame, FrameHeader, seal};
+use routing::{Frame, FrameHeader, FrameKind};
 
+use crate::links::SimLinks;
 use crate::network::Letter;
 
 /// How long a disk takes to sync.
@@ -31,7 +33,8 @@ pub(crate) struct SimNode {
     writing: Option<(Time, Stamp, Box<Record<Assignment>>)>,
     /// What is on disk.
     pub(crate) disk: Option<Box<Record<Assignment>>>,
-    sequences: BTreeMap<NodeId, u64>,
+    links: SimLinks,
+    is_flushing: bool,
     pub(crate) has_left: bool,
 }
 
@@ -62,8 +65,8 @@ impl SimNode {
                 Sleeper { container, is_woken, is_drained: false }
             })
             .collect();
-        let (posts, inputs, sequences) = Default::default();
-        let (writing, disk, has_left) = (None, None, false);
+        let (posts, inputs, links) = Default::default();
+        let (writing, disk, is_flushing, has_left) = (None, None, false, false);
         Self {
             core,
             containers,
@@ -73,7 +76,8 @@ impl SimNode {
             inputs,
             writing,
             disk,
-            sequences,
+            links,
+            is_flushing,
             has_left,
         }
     }
@@ -100,26 +104,58 @@ impl SimNode {
                 }
             }
             Letter::Control(message) => self.inputs.push_back(Input::Received(from, message)),
-            Letter::Credit(credit, rows, weight) => {
-                let input = pe::Input::Credited { node: from, credit, rows, weight };
-                self.posts.push_back((usize::from(credit.from), input));
+            Letter::Open(hello) => self.links.read(from, hello, out),
+            Letter::Opened(stream, answer) => {
+                if self.links.opened(from, stream, answer, out).is_err() {
+                    self.inputs.push_back(Input::Broken(from));
+                }
             }
-            Letter::Frame(bytes) => self.frame(from, &bytes),
+            Letter::Frame(stream, bytes) => {
+                if self.links.frame(from, stream, &bytes, out) {
+                    self.frame(from, &bytes);
+                }
+            }
+            Letter::Confirmed(stream, watermark) => {
+                self.links.confirmed(from, stream, watermark);
+            }
+            Letter::Ended(stream) => self.links.ended(from, stream, out),
             Letter::Closed => self.inputs.push_back(Input::Lost(from)),
         }
         self.settle(now, out);
     }
 
-    fn frame(&mut self, from: NodeId, bytes: &[u8]) {
-        let (header, payload) = bytes.split_first_chunk().expect("a frame has a header");
+    /// The stream to a node broke.
+    pub(crate) fn reopen(&mut self, now: Time, to: NodeId, out: &mut Outbox) {
+        self.links.reopen(to, out);
+        self.settle(now, out);
+    }
+
+    /// Forgets what was read from a node.
+    pub(crate) fn forget(&mut self, from: NodeId, out: &mut Outbox) {
+        self.links.forget(from, out);
+    }
+
+    fn frame(&mut self, from: NodeId, bytes: &Bytes) {
+        let header = bytes.first_chunk().expect("a frame has a header");
         let header = FrameHeader::parse(header).expect("a link does not change bytes");
-        if payload.is_empty() {
-            return self.inputs.push_back(Input::Finished(from));
-        }
-        let frame = Frame::new(header, Bytes::copy_from_slice(payload));
-        for batch in frame.expect("a link does not change bytes") {
-            let (header, body) = batch.expect("nor what a frame holds");
-            self.posts.push_back((usize::from(header.to), pe::Input::Arrived(from, header, body)));
+        let frame = Frame::new(header, bytes.slice(FrameHeader::LEN..));
+        let frame = frame.expect("a link does not change bytes");
+        match header.kind {
+            FrameKind::Farewell => self.inputs.push_back(Input::Finished(from)),
+            FrameKind::Credits => {
+                let credits = credits_of(&frame.into_payload()).expect("nor what a frame holds");
+                for (credit, rows, weight) in credits {
+                    let input = pe::Input::Credited { node: from, credit, rows, weight };
+                    self.posts.push_back((usize::from(credit.from), input));
+                }
+            }
+            FrameKind::Batches => {
+                for batch in frame {
+                    let (header, body) = batch.expect("nor what a frame holds");
+                    let input = pe::Input::Arrived(from, header, body);
+                    self.posts.push_back((usize::from(header.to), input));
+                }
+            }
         }
     }
 
@@ -177,6 +213,9 @@ impl SimNode {
                     sleeper.is_drained = false;
                     self.container(now, number, input, out);
                 }
+            } else if self.is_flushing && self.links.are_settled() {
+                self.is_flushing = false;
+                self.inputs.push_back(Input::Flushed);
             } else {
                 return;
             }
@@ -189,9 +228,11 @@ impl SimNode {
         for action in actions {
             match action {
                 pe::Action::Post(to, input) => self.posts.push_back((usize::from(to), input)),
-                pe::Action::Send(to, frame) => self.send_frame(to, frame, out),
+                pe::Action::Send(to, frame) => {
+                    self.links.send(to, FrameKind::Batches, frame, out);
+                }
                 pe::Action::Credit { node, credit, rows, weight } => {
-                    out.push((node, Letter::Credit(credit, rows, weight)));
+                    self.links.credit(node, (credit, rows, weight), out);
                 }
                 pe::Action::Report(report) => self.inputs.push_back(Input::Reported(report)),
                 pe::Action::Closed { topology, prototype, name, state } => {
@@ -209,13 +250,6 @@ impl SimNode {
                 }
             }
         }
-    }
-
-    fn send_frame(&mut self, to: NodeId, mut frame: Vec<u8>, out: &mut Outbox) {
-        let sequence = self.sequences.entry(to).or_default();
-        seal(&mut frame, *sequence);
-        *sequence += 1;
-        out.push((to, Letter::Frame(frame)));
     }
 
     fn act(&mut self, now: Time, action: Action, out: &mut Outbox) {
@@ -243,10 +277,14 @@ impl SimNode {
                 let close = pe::Input::Close { topology, prototype, name };
                 self.posts.push_back((usize::from(container), close));
             }
-            Action::Farewell(node) => self.send_frame(node, vec![0; FrameHeader::LEN], out),
+            Action::Farewell(node) => {
+                self.links.send(node, FrameKind::Farewell, vec![0; FrameHeader::LEN], out);
+            }
+            Action::Flush => self.is_flushing = true,
             Action::Exit(_) => self.has_left = true,
-            // Links are always there, and nobody reads a log here.
-            Action::Connect(_) | Action::Disconnect(..) | Action::Tell(_) => {}
+            Action::Disconnect(node, _) => self.links.drop_links(node, out),
+            // Links are made when they are needed, and nobody reads a log here.
+            Action::Connect(_) | Action::Tell(_) => {}
         }
     }
 }

@@ -122,15 +122,21 @@ impl World {
         }
     }
 
-    /// Breaks the data link from one node to another, if something is under way on it: that is lost, and
-    /// the sender notices. How many frames were lost.
+    /// Breaks the data link from one node to another: what is under way on it is lost, and the writer
+    /// notices. How many frames were lost.
     pub fn break_link(&mut self, from: NodeId, to: NodeId) -> usize {
-        let lost = self.network.lose_frames((from, to));
+        let lost = self.network.lose_frames(from, to);
         if lost > 0 {
-            self.note(from, &format!("loses {lost} frames to {to}"));
-            self.step(from, |node, now, out| node.step(now, Input::Broken(to), out));
+            self.note(from, &format!("has to send {lost} frames to {to} again"));
         }
+        self.step(from, |node, now, out| node.reopen(now, to, out));
         lost
+    }
+
+    /// Lets a node forget what it has read of another's data link, as if it had taken it for dead.
+    pub fn forget_link(&mut self, node: NodeId, of: NodeId) {
+        self.note(node, &format!("forgets what it read from {of}"));
+        self.step(node, |node, _, out| node.forget(of, out));
     }
 
     /// Tells a node to leave.

@@ -160,7 +160,64 @@ fn a_node_that_joins_takes_its_share_of_slots_and_partitions() {
 }
 
 #[test]
-fn frames_lost_with_a_link_are_in_doubt_and_the_end_still_comes() {
+fn links_that_break_again_and_again_lose_and_double_nothing() {
+    for seed in 0..6 {
+        let table = Table::default();
+        let mut world = long_world(seed, &table, 3);
+        world.expect(3);
+        let nodes = [world.start(1, None), world.start(1, Some(0)), world.start(2, Some(0))];
+        let is_over = |world: &World| nodes.iter().all(|&node| phase(world, node) == "ended");
+        let mut lost = 0;
+        // Each pair in turn, every millisecond: that is about how long a frame is under way.
+        for which in 0..20_000 {
+            if world.run_until(Duration::from_millis(1), is_over) {
+                break;
+            }
+            // Then it is left alone, so that an end can come.
+            if which < 2_000 {
+                lost += world.break_link(nodes[which % 3], nodes[(which + 1 + which / 3 % 2) % 3]);
+            }
+        }
+        assert!(is_over(&world), "seed {seed}\n{}", world.trace());
+        assert!(lost > 0, "seed {seed}: nothing was ever under way");
+        let played: Vec<_> = texts().into_iter().cycle().take(3 * texts().len()).collect();
+        assert_eq!(ranking(&table), plain(&played), "seed {seed}");
+        for node in nodes {
+            let part = &world.status(node).topologies[0];
+            assert_eq!(part.in_doubt, 0, "seed {seed}\n{}", world.trace());
+            assert!(part.dropped.is_empty(), "seed {seed}: {:?}", part.dropped);
+        }
+    }
+}
+
+/// Others wait for the credits of who leaves, until they hear that it is gone.
+#[test]
+fn a_node_whose_links_break_while_it_leaves_goes_when_its_last_credits_have_arrived() {
+    for seed in 0..6 {
+        let mut world = long_world(seed, &Table::default(), 3);
+        world.expect(3);
+        let nodes = [world.start(2, None), world.start(1, Some(0)), world.start(2, Some(0))];
+        warm(&mut world, &nodes);
+        let leaver = nodes[1];
+        world.leave(leaver);
+        for moment in 0..10_000 {
+            if world.run_until(Duration::from_millis(1), |world| !world.has(leaver)) {
+                break;
+            }
+            world.break_link(leaver, nodes[moment % 2 * 2]);
+        }
+        assert!(!world.has(leaver), "seed {seed}\n{}", world.trace());
+        let is_two = |world: &World| world.status(nodes[0]).members.len() == 2;
+        assert!(world.run_until(MINUTE, is_two), "seed {seed}\n{}", world.trace());
+        for node in [nodes[0], nodes[2]] {
+            let in_doubt = world.status(node).topologies[0].in_doubt;
+            assert_eq!(in_doubt, 0, "seed {seed}\n{}", world.trace());
+        }
+    }
+}
+
+#[test]
+fn frames_of_a_link_that_was_forgotten_are_in_doubt_and_the_end_still_comes() {
     for (seed, which) in (0..3).zip([0, 1, 2]) {
         let mut world = long_world(seed, &Table::default(), 12);
         world.expect(3);
@@ -173,6 +230,7 @@ fn frames_lost_with_a_link_are_in_doubt_and_the_end_still_comes() {
             assert!(tries.next().is_some(), "seed {seed}: nothing was ever under way");
             world.run_until(moment, |_| false);
         }
+        world.forget_link(to, from);
         let is_over = |world: &World| nodes.iter().all(|&node| phase(world, node) == "ended");
         assert!(world.run_until(MINUTE, is_over), "seed {seed}\n{}", world.trace());
         let in_doubt = |node: &NodeId| world.status(*node).topologies[0].in_doubt;

@@ -38,6 +38,12 @@ pub struct NodeArgs {
     /// Where events arrive; any free port if nothing is said
     #[arg(long, value_name = "ADDR")]
     listen_data: Option<String>,
+    /// The address of --listen as others see it, if it is another
+    #[arg(long, value_name = "ADDR")]
+    advertise: Option<String>,
+    /// The address of --listen-data as others see it, if it is another
+    #[arg(long, value_name = "ADDR")]
+    advertise_data: Option<String>,
     /// Any member of the cluster to enter; may be repeated
     #[arg(long, value_name = "ADDR")]
     join: Vec<String>,
@@ -108,6 +114,8 @@ impl NodeArgs {
         Overrides {
             listen: self.listen.clone(),
             listen_data: self.listen_data.clone(),
+            advertise: self.advertise.clone(),
+            advertise_data: self.advertise_data.clone(),
             join: (!self.join.is_empty()).then(|| self.join.clone()),
             bootstrap: self.bootstrap,
             insecure: self.insecure,

@@ -23,7 +23,7 @@ pub(crate) const CONTROL: StreamProtocol = StreamProtocol::new("/starling/contro
 pub(crate) const DATA: StreamProtocol = StreamProtocol::new("/starling/data");
 
 /// How a greeting begins in the version that nodes speak.
-pub(crate) const PREAMBLE: [u8; 6] = *b"SCTL\x01\x00";
+pub(crate) const PREAMBLE: [u8; 6] = *b"SCTL\x02\x00";
 
 /// Someone with a key, but no node.
 pub(crate) struct Peer {
@@ -97,6 +97,12 @@ impl Peer {
             key_hash: KEY_HASH.to_owned(),
             topologies: topologies.map(|one| (one.name, hash(&one.hash))).collect(),
         }
+    }
+
+    /// What a data stream begins with: our run, the number of the link and of the stream, and the run of
+    /// the node.
+    pub(crate) fn data_hello(&self, node: &Node, link: u64) -> Vec<u8> {
+        [1, link, 1, node.status().run].iter().flat_map(|word: &u64| word.to_le_bytes()).collect()
     }
 
     fn wait_for<T>(&self, what: &str, done: impl Future<Output = T>) -> T {

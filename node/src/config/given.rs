@@ -85,6 +85,16 @@ impl Given<'_> {
         address
     }
 
+    /// An address that others can connect to.
+    pub(super) fn reachable(&self, problems: &mut Problems) -> Option<SocketAddr> {
+        let address = self.address(problems)?;
+        if address.port() == 0 || address.ip().is_unspecified() {
+            let what = format!("must be an address to connect to, not {address}");
+            return self.refuse(&what, "", problems);
+        }
+        Some(address)
+    }
+
     /// Addresses of other machines, as `host:port`; in a variable separated by commas.
     pub(super) fn hosts(&self, most: usize, problems: &mut Problems) -> Option<Vec<String>> {
         let hosts: Vec<String> = match &self.value {

@@ -15,7 +15,7 @@ const PREFIX: &str = "STARLING__";
 
 /// The keys of a file, by table; the first are those of the top level.
 const KEYS: [(&str, &[&str]); 5] = [
-    ("", &["listen", "listen_data", "join", "data_dir", "http"]),
+    ("", &["listen", "listen_data", "advertise", "advertise_data", "join", "data_dir", "http"]),
     (
         "cluster",
         &[
@@ -123,6 +123,8 @@ impl Draft {
         let texts = [
             ("listen", "--listen", flags.listen),
             ("listen_data", "--listen-data", flags.listen_data),
+            ("advertise", "--advertise", flags.advertise),
+            ("advertise_data", "--advertise-data", flags.advertise_data),
             ("http", "--http", flags.http),
             ("cluster.name", "--cluster-name", flags.cluster_name),
             ("cluster.expected_nodes", "--expected-nodes", number(flags.expected_nodes)),
@@ -174,6 +176,10 @@ impl Draft {
             "listen_data" => {
                 put(&mut config.listen_data, given.address(problems));
                 self.listen_data = Some(given.source);
+            }
+            "advertise" => put(&mut config.advertise, given.reachable(problems).map(Some)),
+            "advertise_data" => {
+                put(&mut config.advertise_data, given.reachable(problems).map(Some));
             }
             "http" => {
                 put(&mut config.http, given.address(problems));

@@ -10,6 +10,8 @@ use super::*;
 const FILE: &str = r#"
 listen = "127.0.0.1:7000"
 listen_data = "127.0.0.1:7001"
+advertise = "10.0.0.1:7000"
+advertise_data = "10.0.0.1:7001"
 join = ["node-1:7000", "[::1]:7000"]
 data_dir = "data"
 http = "127.0.0.1:8080"
@@ -86,6 +88,8 @@ fn a_file_can_say_everything() {
     let config = resolve(Some(FILE), environment(&[]), Overrides::default(), 4).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7000");
     assert_eq!(config.listen_data.to_string(), "127.0.0.1:7001");
+    let advertised = [config.advertise, config.advertise_data].map(|at| at.unwrap().to_string());
+    assert_eq!(advertised, ["10.0.0.1:7000", "10.0.0.1:7001"]);
     assert_eq!(config.http.to_string(), "127.0.0.1:8080");
     assert_eq!(config.join, ["node-1:7000", "[::1]:7000"]);
     assert_eq!(config.data_dir, Path::new("data"));
@@ -103,6 +107,8 @@ fn the_environment_overrides_the_file() {
         ("STARLING_LISTEN", "not ours: one underscore"),
         ("STARLING__LISTEN", "127.0.0.2:1"),
         ("STARLING__LISTEN_DATA", "127.0.0.2:2"),
+        ("STARLING__ADVERTISE", "10.0.0.2:1"),
+        ("STARLING__ADVERTISE_DATA", "10.0.0.2:2"),
         ("STARLING__JOIN", "a:1, b:2"),
         ("STARLING__DATA_DIR", "elsewhere"),
         ("STARLING__HTTP", "127.0.0.2:3"),
@@ -118,6 +124,8 @@ fn the_environment_overrides_the_file() {
     let config = resolve(Some(FILE), environment(&env), Overrides::default(), 4).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.2:1");
     assert_eq!(config.listen_data.to_string(), "127.0.0.2:2");
+    let advertised = [config.advertise, config.advertise_data].map(|at| at.unwrap().to_string());
+    assert_eq!(advertised, ["10.0.0.2:1", "10.0.0.2:2"]);
     assert_eq!(config.http.to_string(), "127.0.0.2:3");
     assert_eq!(config.join, ["a:1", "b:2"]);
     assert_eq!(config.data_dir, Path::new("elsewhere"));
@@ -141,6 +149,8 @@ fn flags_override_the_environment() {
     let flags = Overrides {
         listen: text("127.0.0.3:1"),
         listen_data: text("127.0.0.3:2"),
+        advertise: text("10.0.0.3:1"),
+        advertise_data: text("10.0.0.3:2"),
         join: Some(vec!["c:3".to_owned()]),
         data_dir: Some("flagged".into()),
         http: text("127.0.0.3:3"),
@@ -155,6 +165,8 @@ fn flags_override_the_environment() {
     let config = resolve(Some(FILE), environment(&env), flags, 4).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.3:1");
     assert_eq!(config.listen_data.to_string(), "127.0.0.3:2");
+    let advertised = [config.advertise, config.advertise_data].map(|at| at.unwrap().to_string());
+    assert_eq!(advertised, ["10.0.0.3:1", "10.0.0.3:2"]);
     assert_eq!(config.http.to_string(), "127.0.0.3:3");
     assert_eq!(config.join, ["c:3"]);
     assert_eq!(config.data_dir, Path::new("flagged"));
@@ -374,6 +386,17 @@ fn nothing_is_open_to_others_by_accident() {
 
     let config = resolve(Some(listen), environment(&[]), insecure(), 1).unwrap();
     assert_eq!(config.listen_data.to_string(), "0.0.0.0:0", "data follows listen");
+}
+
+#[test]
+fn what_is_advertised_can_be_connected_to() {
+    let said = |address: &str| {
+        format!("- | --advertise-data must be an address to connect to, not {address} | -")
+    };
+    for address in ["10.0.0.1:0", "0.0.0.0:7000", "[::]:7000"] {
+        let flags = Overrides { advertise_data: text(address), ..bootstrap() };
+        check("", &[], flags, &said(address));
+    }
 }
 
 #[test]

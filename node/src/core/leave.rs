@@ -36,6 +36,9 @@ enum LeaveStage {
     Stopping,
     /// Until what they gave out has been handled.
     Confirming,
+    /// Until the others have our last credits: who hears that we are gone expects none any more.
+    Flushing,
+    Flushed,
     /// Until a view is without us.
     Going,
     Gone,
@@ -112,23 +115,24 @@ impl NodeCore {
                 if is_late {
                     self.exit(now, Ending::DrainLimit(unconfirmed), out);
                 } else if is_all && (unconfirmed == 0 || is_alone) {
-                    let is_member = self.log.seat().is_some();
-                    if is_member && !is_alone {
-                        self.set_stage(LeaveStage::Going);
-                        self.causes.push(Cause::Drained(self.log_id));
-                    } else {
-                        self.exit(now, Ending::Left, out);
-                    }
+                    self.set_stage(LeaveStage::Flushing);
+                    out.push(Action::Flush);
                 }
             }
-            LeaveStage::Going => {
-                if leave.is_dismissed || is_alone {
-                    self.exit(now, Ending::Left, out);
-                } else if is_late {
-                    self.exit(now, Ending::DrainLimit(0), out);
-                }
+            LeaveStage::Flushing if is_late => self.exit(now, Ending::DrainLimit(0), out),
+            LeaveStage::Flushing => {}
+            LeaveStage::Flushed if is_alone || self.log.seat().is_none() => {
+                self.exit(now, Ending::Left, out);
             }
-            LeaveStage::Gone => {}
+            LeaveStage::Flushed => {
+                leave.stage = LeaveStage::Going;
+                self.causes.push(Cause::Drained(self.log_id));
+            }
+            LeaveStage::Going if leave.is_dismissed || is_alone => {
+                self.exit(now, Ending::Left, out);
+            }
+            LeaveStage::Going if is_late => self.exit(now, Ending::DrainLimit(0), out),
+            LeaveStage::Going | LeaveStage::Gone => {}
         }
     }
 
@@ -144,9 +148,91 @@ impl NodeCore {
         runs.map(|run| run.unconfirmed).sum()
     }
 
+    /// Nobody waits for anything of ours.
+    pub(super) fn flushed(&mut self) {
+        if let Some(leave) = self.leave.as_mut().filter(|l| l.stage == LeaveStage::Flushing) {
+            leave.stage = LeaveStage::Flushed;
+        }
+    }
+
     fn exit(&mut self, now: Time, ending: Ending, out: &mut Vec<Action>) {
         self.set_stage(LeaveStage::Gone);
         self.gossip(now, membership::Input::Leave, out);
         out.push(Action::Exit(ending));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use membership::view_log::{ClusterId, Config, DiskId, Founding, LogId, Start, ViewLog};
+    use membership::{Member, Membership, Run};
+    use pe::Report;
+
+    use super::*;
+    use crate::core::{Assignment, Input, Setup};
+
+    /// A node alone in its cluster, about to go but for its last credits.
+    fn flushing() -> NodeCore {
+        let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
+        let me = Member {
+            node: NodeId(1),
+            run: Run(1),
+            peer: Vec::new(),
+            control: nowhere,
+            data: nowhere,
+            http: None,
+            containers: 1,
+        };
+        let setup =
+            Setup { cluster: "test".to_owned(), slots: 16, expected_nodes: 1, plans: Vec::new() };
+        let log_id = LogId::unsynced(DiskId(1), Run(1));
+        let body = Assignment::first(&setup, &me, log_id);
+        let founding = Founding { cluster: ClusterId(1), body, nodes: Vec::new() };
+        let (member, founding) = (me.clone(), Some(founding));
+        let start = Start { member, log: log_id, record: None, founding, seed: 1 };
+        let log = ViewLog::new(start, Config::lan()).unwrap();
+        let gossip = Membership::new(me, membership::Config::local(), 1).unwrap();
+        let mut core = NodeCore::new(setup, gossip, log, log_id);
+        let mut out = Vec::new();
+        core.step(Time::default(), Input::Started, &mut out);
+        let stamp = out.drain(..).find_map(|action| match action {
+            Action::Persist(stamp, _) => Some(stamp),
+            _ => None,
+        });
+        core.step(Time::default(), Input::Persisted(stamp.unwrap()), &mut out);
+        let layout = core.layout.as_ref().unwrap().digest;
+        core.step(Time::default(), Input::Leave, &mut out);
+        core.step(Time::default(), Input::Stopped(0), &mut out);
+        assert!(!out.iter().any(|action| matches!(action, Action::Flush)));
+        out.clear();
+        let round = core.next_ask;
+        let report = Report { round, container: 0, layout, runs: Vec::new() };
+        core.step(Time::default(), Input::Reported(report), &mut out);
+        assert!(out.iter().any(|action| matches!(action, Action::Flush)), "{out:?}");
+        assert_eq!(ending(&out), None);
+        core
+    }
+
+    fn ending(out: &[Action]) -> Option<Ending> {
+        out.iter().find_map(|action| match action {
+            Action::Exit(ending) => Some(ending.clone()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_node_goes_when_the_others_have_its_last_credits() {
+        let (mut core, mut out) = (flushing(), Vec::new());
+        core.step(Time::default() + DRAIN_LIMIT / 2, Input::Woke, &mut out);
+        assert_eq!(ending(&out), None);
+        core.step(Time::default() + DRAIN_LIMIT / 2, Input::Flushed, &mut out);
+        assert_eq!(ending(&out), Some(Ending::Left));
+    }
+
+    #[test]
+    fn a_node_that_nobody_listens_to_goes_when_its_time_is_up() {
+        let (mut core, mut out) = (flushing(), Vec::new());
+        core.step(Time::default() + DRAIN_LIMIT, Input::Woke, &mut out);
+        assert_eq!(ending(&out), Some(Ending::DrainLimit(0)));
     }
 }

@@ -86,6 +86,8 @@ pub enum Input {
     Finished(NodeId),
     /// A container gave out everything, after [`Action::Stop`].
     Stopped(u16),
+    /// The others have all that was sent to them on data links, after [`Action::Flush`].
+    Flushed,
     /// This node is to leave.
     Leave,
     /// The deadline is due.
@@ -145,6 +147,8 @@ pub enum Action {
     Farewell(NodeId),
     /// All containers give out what they have.
     Stop,
+    /// Say when the others have all that was sent to them on data links.
+    Flush,
     /// Something for people.
     Tell(Event),
     /// The node is done.

@@ -10,6 +10,7 @@ mod assignment;
 mod handoff;
 mod hello;
 mod leave;
+pub mod link;
 mod message;
 mod rounds;
 mod status;
@@ -155,6 +156,7 @@ impl NodeCore {
                     leave.has_stopped.insert(container);
                 }
             }
+            Input::Flushed => self.flushed(),
             Input::Leave => self.begin_leave(now, out),
             Input::Woke => {}
         }

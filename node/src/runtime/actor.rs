@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use membership::{NodeId, Time};
-use pe::{Action, Container, Credit, Input, Waker};
+use pe::{Action, Container, Input, Waker};
+use routing::FrameKind;
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
 use super::driver::Notice;
 use super::links::Links;
-use super::wire::Wire;
+use crate::core::link::LinkCredit;
 
 /// Above what all credits let be under way to one container.
 const MAILBOX: usize = 1 << 16;
@@ -52,7 +53,7 @@ pub(super) struct ContainerActor {
     clock: Clock,
     actions: Vec<Action>,
     /// The credits of one step, which go together.
-    credits: BTreeMap<NodeId, Vec<(Credit, u64, u32)>>,
+    credits: BTreeMap<NodeId, Vec<LinkCredit>>,
     is_turning: bool,
     alarm: Option<(Time, SpawnHandle)>,
     is_woken: Arc<AtomicBool>,
@@ -105,7 +106,7 @@ impl ContainerActor {
         }
         self.actions = actions;
         while let Some((node, credits)) = self.credits.pop_first() {
-            self.links.send(node, Wire::Credits(credits));
+            self.links.send_credits(node, credits);
         }
     }
 
@@ -161,7 +162,12 @@ impl ContainerActor {
                     }
                 }
             }
-            Action::Send(node, frame) => self.links.send_frame(node, frame),
+            Action::Send(node, frame) => {
+                if let Err(lost) = self.links.send_frame(node, FrameKind::Batches, frame) {
+                    tracing::error!(%node, "a data link is given up: {lost}");
+                    self.notify(Notice::Core(crate::core::Input::Broken(node)));
+                }
+            }
             Action::Credit { node, credit, rows, weight } => {
                 self.credits.entry(node).or_default().push((credit, rows, weight));
             }

@@ -12,7 +12,7 @@ use membership::view_log::{self, Record, Stamp};
 use membership::{Member, NodeId, Reason, Time};
 use pe::Registry;
 use pe::topology::Plan;
-use routing::FrameHeader;
+use routing::{FrameHeader, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{ContainerActor, Deliver};
@@ -20,7 +20,6 @@ use super::clock::Clock;
 use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
-use super::wire::Wire;
 use super::{Exit, RunError};
 use crate::core::{Action, Assignment, Ending, Event, Input, NodeCore, Status};
 
@@ -48,6 +47,8 @@ pub(super) type StatusAsker = oneshot::Sender<Status>;
 
 pub(super) struct Driver {
     pub(super) core: NodeCore,
+    /// Where this node listens for control connections; others may know another address.
+    pub(super) listens: SocketAddr,
     pub(super) clock: Clock,
     pub(super) shared: Shared,
     pub(super) registry: Arc<Registry>,
@@ -124,7 +125,7 @@ impl Driver {
     async fn act(&mut self, action: Action) {
         match action {
             Action::Send(to, message) => {
-                if !self.shared.links.send(to.node, Wire::Core(message)) {
+                if !self.shared.links.send(to.node, message) {
                     self.dial(&to).await;
                 }
             }
@@ -146,6 +147,13 @@ impl Driver {
             Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
+            Action::Flush => {
+                let shared = self.shared.clone();
+                tokio::spawn(async move {
+                    shared.links.flush().await;
+                    shared.notify(Notice::Core(Input::Flushed)).await;
+                });
+            }
             Action::List { topology, prototype } => self.list(topology, prototype),
             Action::Open { container, topology, prototype, name, position } => {
                 let open = pe::Input::Open { topology, prototype, name, position };
@@ -155,7 +163,12 @@ impl Driver {
                 self.container(container, pe::Input::Close { topology, prototype, name });
             }
             Action::Farewell(node) => {
-                self.shared.links.send_frame(node, vec![0; FrameHeader::LEN]);
+                // It may be gone, and wait for nothing any more.
+                let _ = self.shared.links.send_frame(
+                    node,
+                    FrameKind::Farewell,
+                    vec![0; FrameHeader::LEN],
+                );
             }
             Action::Tell(event) => tell(&event),
             Action::Exit(ending) => {
@@ -231,7 +244,6 @@ impl Driver {
                 if let Some(member) = self.wanted.get(&node).cloned() {
                     self.dialled.remove(&member.control);
                     self.dial(&member).await;
-                    self.step(Input::Broken(node)).await;
                 }
             }
             Notice::DiskFailed(error) => self.outcome = Some(Err(error)),
@@ -258,7 +270,7 @@ impl Driver {
             (Side::Control, NetEvent::Itself(address)) if self.core.view().is_none() => {
                 let me = self.core.hello().member;
                 // A list of seeds may well have all nodes in it.
-                if !is_own(address, me.control) {
+                if address != me.control && !is_own(address, self.listens) {
                     let why = format!(
                         "the node at {address} has the identity of this node, at {} (a copied data \
                          directory?)",

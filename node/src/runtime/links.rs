@@ -1,74 +1,69 @@
 //! Links: the streams that a node keeps to each of the others, and the tasks that serve them.
 //!
 //! Each node opens its own streams for what it sends, one on the control connection and one on the data
-//! connection, and reads those that others open. What is sent waits in a bounded queue per link; for
-//! events the bound is never met, since credits end before it.
+//! connection, and reads those that others open. Control messages wait in a bounded queue per link and are
+//! lost with their stream; whoever sends one says it again until it is heeded. What goes by a data link
+//! is not lost while both nodes live; see [`super::data_links`].
 
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use actix::prelude::{Addr, SendError};
-use bytes::BytesMut;
-use dashmap::{DashMap, DashSet};
+use actix::prelude::Addr;
+use dashmap::DashMap;
+use dashmap::DashSet;
+use futures::future::join_all;
 use futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
 use libp2p::{PeerId, Stream, StreamProtocol};
-use membership::{Member, NodeId};
-use pe::Input;
-use routing::{Frame, FrameHeader, seal};
+use membership::{Member, NodeId, Run};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::actor::{ContainerActor, Deliver};
+use super::actor::ContainerActor;
+use super::data_links::DataLink;
 use super::driver::Notice;
 use super::identity::node_of;
-use super::net::{Command, Side};
-use super::wire::{self, Answer, GREETING_LIMIT, Wire, WireError};
-use crate::core::{Hello, Refused};
+use super::inlets::Inlet;
+use super::net::Command;
+use super::wire::{self, Answer, GREETING_LIMIT, WireError};
+use crate::core::{Hello, Message, Refused};
 
 const CONTROL: StreamProtocol = StreamProtocol::new("/starling/control");
-const DATA: StreamProtocol = StreamProtocol::new("/starling/data");
 
 /// Control messages that may wait for a link.
 const CONTROL_QUEUE: usize = 8192;
 
-/// Said on a data stream by both sides before the first frame.
-const TAKEN: u8 = 1;
-
-/// Credits in one message.
-const CREDITS_MAX: usize = 1024;
-
-/// Frames that may wait for a link; credits allow fewer.
-const DATA_QUEUE: usize = 1 << 14;
-
 /// How long the last words of a node may take.
 const CLOSING_LIMIT: Duration = Duration::from_secs(1);
-
-/// Between two attempts to open a data link.
-const AGAIN: Duration = Duration::from_millis(200);
 
 /// The links of a node, by node; shared with its containers.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    control: DashMap<NodeId, mpsc::Sender<Wire>>,
-    data: DashMap<NodeId, mpsc::Sender<Vec<u8>>>,
-    /// Those with whom a greeting has succeeded, in either direction; nobody else is read.
-    greeted: DashSet<NodeId>,
+    control: DashMap<NodeId, mpsc::Sender<Message>>,
+    pub(super) data: DashMap<NodeId, Arc<DataLink>>,
+    /// What is read from others on data links.
+    pub(super) inlets: DashMap<NodeId, Arc<Inlet>>,
+    /// Those with whom a greeting has succeeded, in either direction, and which of their runs greeted;
+    /// nobody else is read.
+    pub(super) greeted: DashMap<NodeId, Run>,
     /// Those that we are about to greet: a second connection needs no second link.
     greeting: DashSet<NodeId>,
-    /// The tasks that write; see [`Links::close`].
-    writers: DashMap<(NodeId, Side), JoinHandle<()>>,
+    /// The tasks that write control links; see [`Links::close`].
+    writers: DashMap<NodeId, JoinHandle<()>>,
+    /// How many data links were made, and how many memories of what others write.
+    pub(super) made: AtomicU32,
+    pub(super) memories: AtomicU64,
 }
 
 impl Links {
     /// Sends a control message, if there is a link.
-    pub(super) fn send(&self, node: NodeId, message: Wire) -> bool {
+    pub(super) fn send(&self, node: NodeId, message: Message) -> bool {
         let Some(link) = self.control.get(&node) else { return false };
         match link.try_send(message) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
             Err(mpsc::error::TrySendError::Full(_)) => {
-                // It does not keep up, or is dead. Without this message it is of no use: it is ended, and
-                // made anew.
+                // It does not keep up, or is dead: it is ended, and made anew.
                 drop(link);
                 self.control.remove(&node);
                 true
@@ -76,34 +71,37 @@ impl Links {
         }
     }
 
-    /// Sends a frame; without a link its events are in doubt, and counted so by their container.
-    pub(super) fn send_frame(&self, node: NodeId, frame: Vec<u8>) {
-        let sent = self.data.get(&node).map(|link| link.try_send(frame));
-        if !matches!(sent, Some(Ok(()))) {
-            tracing::debug!(%node, "events for a node without a link");
-        }
-    }
-
     pub(super) fn has_control(&self, node: NodeId) -> bool {
         self.control.contains_key(&node)
+    }
+
+    /// Returns when the others have all that was given to data links.
+    pub(super) async fn flush(&self) {
+        let links: Vec<_> = self.data.iter().map(|link| Arc::clone(&link)).collect();
+        join_all(links.iter().map(|link| link.settled())).await;
     }
 
     /// Ends all links, after what they hold has been written, or could not be for a second.
     pub(super) async fn close(&self) {
         self.control.clear();
-        self.data.clear();
-        let keys: Vec<_> = self.writers.iter().map(|writer| *writer.key()).collect();
-        let writers = keys.iter().filter_map(|key| self.writers.remove(key));
-        let all = futures::future::join_all(writers.map(|(_, writer)| writer));
+        let nodes: Vec<_> = self.writers.iter().map(|writer| *writer.key()).collect();
+        let writers = nodes.iter().filter_map(|node| self.writers.remove(node));
+        let writers = join_all(writers.map(|(_, writer)| writer));
         // What could not be written by then never will be.
-        let _ = timeout(CLOSING_LIMIT, all).await;
+        let _ = timeout(CLOSING_LIMIT, futures::future::join(writers, self.flush())).await;
+        self.data.iter().for_each(|link| link.end());
     }
 
     /// Ends the links to a node; what they hold is dropped.
     pub(super) fn drop_links(&self, node: NodeId) {
         self.control.remove(&node);
-        self.data.remove(&node);
         self.greeted.remove(&node);
+        if let Some((_, link)) = self.data.remove(&node) {
+            link.end();
+        }
+        if let Some((_, inlet)) = self.inlets.remove(&node) {
+            inlet.end();
+        }
     }
 }
 
@@ -137,11 +135,11 @@ impl From<std::io::Error> for GreetingError {
 }
 
 impl Shared {
-    fn hello(&self) -> Hello {
+    pub(super) fn hello(&self) -> Hello {
         self.hello.read().expect("nobody panics with it").clone()
     }
 
-    async fn notify(&self, notice: Notice) {
+    pub(super) async fn notify(&self, notice: Notice) {
         // The driver ends last but for these tasks.
         let _ = self.notices.send(notice).await;
     }
@@ -167,14 +165,13 @@ impl Shared {
         let mut scratch = Vec::new();
         let ended: WireError = loop {
             match wire::read(&mut stream, &mut scratch).await {
-                Ok(Wire::Core(message)) => {
+                Ok(message) => {
                     let input = crate::core::Input::Received(node, message);
                     self.notify(Notice::Core(input)).await;
                 }
-                Ok(Wire::Credits(credits)) => self.credit(node, credits).await,
                 Err(error) => break error,
             }
-            if !self.links.greeted.contains(&node) {
+            if !self.links.greeted.contains_key(&node) {
                 return;
             }
         };
@@ -182,14 +179,6 @@ impl Shared {
             tracing::debug!(%node, "a control stream ended: {ended}");
         } else {
             tracing::warn!(%node, "a control stream is closed: {ended}");
-        }
-    }
-
-    async fn credit(&self, node: NodeId, credits: Vec<(pe::Credit, u64, u32)>) {
-        for (credit, rows, weight) in credits {
-            if let Some(container) = self.containers.get(usize::from(credit.from)) {
-                deliver(container, Input::Credited { node, credit, rows, weight }).await;
-            }
         }
     }
 
@@ -209,7 +198,7 @@ impl Shared {
             Err(refused) => Answer::Refused(refused.clone()),
         };
         if checked.is_ok() {
-            self.links.greeted.insert(theirs.member.node);
+            self.links.greeted.insert(theirs.member.node, theirs.member.run);
         }
         wire::write(stream, &answer, &mut scratch).await?;
         stream.flush().await?;
@@ -243,23 +232,23 @@ impl Shared {
         };
         let (sender, queue) = mpsc::channel(CONTROL_QUEUE);
         let identity = sender.downgrade();
-        self.links.greeted.insert(node);
+        self.links.greeted.insert(node, member.run);
         self.links.control.insert(node, sender);
         self.notify(Notice::Greeted(member)).await;
         let links = Arc::clone(&self.links);
         let writer = tokio::spawn(async move {
             let ended = write_control(&mut stream, queue).await;
             tracing::debug!(%node, "a control link ended: {ended:?}");
-            let is_this = |link: &mpsc::Sender<Wire>| {
+            let is_this = |link: &mpsc::Sender<Message>| {
                 identity.upgrade().is_some_and(|this| link.same_channel(&this))
             };
             self.links.control.remove_if(&node, |_, link| is_this(link));
             // Unless another has taken its place, or it was given up.
-            if !self.links.has_control(node) && self.links.greeted.contains(&node) {
+            if !self.links.has_control(node) && self.links.greeted.contains_key(&node) {
                 self.notify(Notice::ControlEnded(node)).await;
             }
         });
-        links.writers.insert((node, Side::Control), writer);
+        links.writers.insert(node, writer);
     }
 
     /// The part of a greeting that begins.
@@ -282,120 +271,6 @@ impl Shared {
             }
         }
     }
-
-    /// Starts the data link to a member.
-    pub(super) fn start_data_link(&self, member: Member) {
-        let Ok(peer) = PeerId::from_bytes(&member.peer) else { return };
-        let (sender, queue) = mpsc::channel(DATA_QUEUE);
-        self.links.data.insert(member.node, sender);
-        let (shared, node) = (self.clone(), member.node);
-        let link =
-            self.data_threads.spawn(async move { shared.data_link(member, peer, queue).await });
-        self.links.writers.insert((node, Side::Data), link);
-    }
-
-    /// Keeps the data link to a member until its queue is closed.
-    async fn data_link(mut self, member: Member, peer: PeerId, mut queue: mpsc::Receiver<Vec<u8>>) {
-        let node = member.node;
-        loop {
-            let dial = Command::Dial(member.data, Some(peer));
-            if self.data_swarm.send(dial).await.is_err() {
-                return;
-            }
-            let opened = timeout(GREETING_LIMIT, self.data_streams.open_stream(peer, DATA)).await;
-            let ended = match opened {
-                Ok(Ok(mut stream)) => match timeout(GREETING_LIMIT, is_taken(&mut stream)).await {
-                    Ok(Ok(())) => {
-                        let ended = write_frames(&mut stream, &mut queue).await;
-                        if ended.is_err() {
-                            self.notify(Notice::Core(crate::core::Input::Broken(node))).await;
-                        }
-                        ended
-                    }
-                    Ok(Err(error)) => Err(error),
-                    Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
-                },
-                Ok(Err(error)) => Err(std::io::Error::other(error.to_string())),
-                Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
-            };
-            match ended {
-                Ok(()) => return,
-                Err(error) => tracing::debug!(%node, "no data link: {error}"),
-            }
-            tokio::time::sleep(AGAIN).await;
-            if queue.is_closed() {
-                return;
-            }
-        }
-    }
-
-    /// Serves what others open on the data connection, until the node ends.
-    pub(super) async fn accept_data(mut self) {
-        let accepted = self.data_streams.accept(DATA);
-        let mut streams = accepted.expect("nobody else accepts this protocol");
-        while let Some((peer, stream)) = streams.next().await {
-            let node = node_of(&peer);
-            if !self.links.greeted.contains(&node) {
-                // It tries again: its greeting is on its way.
-                tracing::debug!(%node, "refused events of a node that has not greeted");
-                continue;
-            }
-            let shared = self.clone();
-            tokio::spawn(async move {
-                if let Err(error) = shared.read_frames(node, stream).await {
-                    tracing::warn!(%node, "a data stream is closed: {error}");
-                }
-            });
-        }
-    }
-
-    async fn read_frames(&self, node: NodeId, mut stream: Stream) -> Result<(), DataError> {
-        let mut header = [0; FrameHeader::LEN];
-        let mut sequence = 0;
-        stream.read_exact(&mut [0]).await?;
-        stream.write_all(&[TAKEN]).await?;
-        stream.flush().await?;
-        loop {
-            match stream.read_exact(&mut header).await {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-            let header = FrameHeader::parse(&header)?;
-            if header.sequence != sequence {
-                return Err(DataError::Sequence(header.sequence, sequence));
-            }
-            sequence += 1;
-            let mut payload = BytesMut::zeroed(header.len as usize);
-            stream.read_exact(&mut payload).await?;
-            if payload.is_empty() {
-                self.notify(Notice::Core(crate::core::Input::Finished(node))).await;
-                continue;
-            }
-            for batch in Frame::new(header, payload.freeze())? {
-                let (header, body) = batch?;
-                match self.containers.get(usize::from(header.to)) {
-                    Some(container) => {
-                        deliver(container, Input::Arrived(node, header, body)).await;
-                    }
-                    None => return Err(DataError::Container(header.to)),
-                }
-            }
-        }
-    }
-}
-
-/// Why a data stream cannot go on.
-#[derive(Debug, thiserror::Error)]
-enum DataError {
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    #[error("{0}")]
-    Frame(#[from] routing::FrameError),
-    #[error("frame {0} where frame {1} was expected")]
-    Sequence(u64, u64),
-    #[error("a batch for container {0}, which there is not")]
-    Container(u16),
 }
 
 /// A node may only speak for itself: its name follows from the key that the connection proved.
@@ -409,42 +284,12 @@ fn is_itself(hello: &Hello, peer: PeerId) -> Result<(), Refused> {
     Err(Refused { what, ours, theirs })
 }
 
-/// Waits until the other side reads: it does not before our greeting with it has succeeded.
-async fn is_taken(stream: &mut Stream) -> std::io::Result<()> {
-    // The first write is what makes the other side know of the stream at all.
-    stream.write_all(&[TAKEN]).await?;
-    stream.flush().await?;
-    stream.read_exact(&mut [0]).await
-}
-
-async fn deliver(container: &Addr<ContainerActor>, input: Input) {
-    if let Err(SendError::Full(message)) = container.try_send(Deliver(input)) {
-        // An error says that the node ends.
-        let _ = container.send(message).await;
-    }
-}
-
 async fn write_control(
     stream: &mut Stream,
-    mut queue: mpsc::Receiver<Wire>,
+    mut queue: mpsc::Receiver<Message>,
 ) -> Result<(), WireError> {
     let mut scratch = Vec::new();
-    while let Some(mut message) = queue.recv().await {
-        // Credits of one moment go together.
-        let mut next = None;
-        if let Wire::Credits(credits) = &mut message {
-            while credits.len() < CREDITS_MAX && next.is_none() {
-                match queue.try_recv() {
-                    Ok(Wire::Credits(more)) => credits.extend(more),
-                    Ok(other) => next = Some(other),
-                    Err(_) => break,
-                }
-            }
-        }
-        if let Some(next) = next {
-            wire::write(stream, &message, &mut scratch).await?;
-            message = next;
-        }
+    while let Some(message) = queue.recv().await {
         wire::write(stream, &message, &mut scratch).await?;
         if queue.is_empty() {
             stream.flush().await?;
@@ -455,20 +300,4 @@ async fn write_control(
     // would never be. The other side closes its half when it has read them.
     let _ = timeout(CLOSING_LIMIT, stream.read(&mut [0])).await;
     Ok(())
-}
-
-async fn write_frames(
-    stream: &mut Stream,
-    queue: &mut mpsc::Receiver<Vec<u8>>,
-) -> std::io::Result<()> {
-    let mut sequence = 0;
-    while let Some(mut frame) = queue.recv().await {
-        seal(&mut frame, sequence);
-        sequence += 1;
-        stream.write_all(&frame).await?;
-        if queue.is_empty() {
-            stream.flush().await?;
-        }
-    }
-    stream.close().await
 }

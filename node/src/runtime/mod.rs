@@ -7,9 +7,11 @@
 
 mod actor;
 mod clock;
+mod data_links;
 mod driver;
 mod http;
 mod identity;
+mod inlets;
 mod links;
 mod net;
 mod shipped;
@@ -159,15 +161,16 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
         node: identity.node(),
         run: identity.run,
         peer: identity.peer().to_bytes(),
-        control: control.address,
-        data: data.address,
+        control: config.advertise.unwrap_or(control.address),
+        data: config.advertise_data.unwrap_or(data.address),
         http: Some(http_address),
         containers: u16::try_from(config.containers).expect("config bounds the containers"),
     };
-    write_addresses(&config.data_dir, &me)?;
+    let listens = Member { control: control.address, data: data.address, ..me.clone() };
+    write_addresses(&config.data_dir, &listens)?;
     let mut plans: Vec<_> = plans.into_iter().map(Arc::new).collect();
     plans.sort_by(|one, two| one.name.cmp(&two.name));
-    tracing::info!(node = %me.node, run = me.run.0, control = %me.control, data = %me.data,
+    tracing::info!(node = %me.node, run = me.run.0, control = %control.address, data = %data.address,
         http = %http_address, cluster = config.cluster.name, "listening");
     let system = System::new();
     let outcome = system.block_on(start(Parts {
@@ -279,10 +282,12 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     };
     network.control.spawn(shared.clone().accept_control());
     network.data.spawn(shared.clone().accept_data());
+    let listens = control.address;
     network.control.spawn(control.run(Side::Control, control_commands, events.clone()));
     network.data.spawn(data.run(Side::Data, data_commands, events));
     let driver = Driver {
         core,
+        listens,
         clock,
         shared,
         registry,

@@ -23,7 +23,7 @@ use libp2p::pnet::{PnetConfig, PreSharedKey};
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{self, DialError, ListenError, NetworkBehaviour, Swarm, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, noise, tcp, yamux};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::RunError;
 
@@ -44,6 +44,11 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) enum Command {
     Dial(SocketAddr, Option<PeerId>),
+    /// Have a connection to a peer, and say when one is being made: a stream that is asked for before would
+    /// fail for want of an address.
+    Connect(SocketAddr, PeerId, oneshot::Sender<()>),
+    /// The same, but close all that there are and make another.
+    Reconnect(SocketAddr, PeerId, oneshot::Sender<()>),
 }
 
 /// What a swarm reports.
@@ -130,22 +135,34 @@ impl Net {
     }
 
     fn obey(&mut self, command: Command) -> Option<NetEvent> {
-        match command {
-            Command::Dial(address, peer) => {
-                let address = multiaddr(address);
-                let options = match peer {
-                    Some(peer) => DialOpts::peer_id(peer)
-                        .condition(PeerCondition::DisconnectedAndNotDialing)
-                        .addresses(vec![address])
-                        .build(),
-                    None => DialOpts::unknown_peer_id().address(address).build(),
-                };
-                match self.swarm.dial(options) {
-                    Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => None,
-                    Err(error) => Some(dial_failed(peer, &error)),
-                }
+        let to_peer = |address, peer, condition| {
+            let options = DialOpts::peer_id(peer).condition(condition);
+            options.addresses(vec![multiaddr(address)]).build()
+        };
+        let (options, peer, done) = match command {
+            Command::Dial(address, Some(peer)) => {
+                (to_peer(address, peer, PeerCondition::DisconnectedAndNotDialing), Some(peer), None)
             }
-        }
+            Command::Dial(address, None) => {
+                (DialOpts::unknown_peer_id().address(multiaddr(address)).build(), None, None)
+            }
+            Command::Connect(address, peer, done) => {
+                let condition = PeerCondition::DisconnectedAndNotDialing;
+                (to_peer(address, peer, condition), Some(peer), Some(done))
+            }
+            Command::Reconnect(address, peer, done) => {
+                // An error says that there are none. Those that are dead may take long to close.
+                let _ = self.swarm.disconnect_peer_id(peer);
+                (to_peer(address, peer, PeerCondition::NotDialing), Some(peer), Some(done))
+            }
+        };
+        let failed = match self.swarm.dial(options) {
+            Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => None,
+            Err(error) => Some(dial_failed(peer, &error)),
+        };
+        // Nobody need wait for it.
+        let _ = done.map(|done| done.send(()));
+        failed
     }
 }
 

@@ -7,11 +7,10 @@ use std::io;
 use std::time::Duration;
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use pe::Credit;
 use routing::{PROTOCOL_VERSION, codec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::core::{Hello, Message, Refused};
+use crate::core::{Hello, Refused};
 
 /// The most bytes in a control message: a view of 65,536 slots and a thousand members has a megabyte.
 const MESSAGE_MAX: usize = 4 << 20;
@@ -20,15 +19,6 @@ const MESSAGE_MAX: usize = 4 << 20;
 pub(super) const GREETING_LIMIT: Duration = Duration::from_secs(5);
 
 const MAGIC: [u8; 4] = *b"SCTL";
-
-/// What follows the greetings on a control stream.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Wire {
-    /// For the core.
-    Core(Message),
-    /// For the containers.
-    Credits(Vec<(Credit, u64, u32)>),
-}
 
 /// The answer to a hello.
 #[derive(Debug, Serialize, Deserialize)]
@@ -128,7 +118,7 @@ mod tests {
     fn another_version_and_random_bytes_are_told_apart() {
         let error =
             |bytes: &[u8]| block_on(read_preamble(&mut &bytes[..])).unwrap_err().to_string();
-        assert_eq!(error(b"SCTL\x09\x00"), "protocol version 9, this node speaks 1");
+        assert_eq!(error(b"SCTL\x09\x00"), "protocol version 9, this node speaks 2");
         assert!(error(b"GET / ").contains("not a control stream"));
         assert!(block_on(read_preamble(&mut &b"SC"[..])).is_err());
     }

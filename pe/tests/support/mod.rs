@@ -23,7 +23,7 @@ use pe::{
     PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport,
     Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
 };
-use routing::{ContainerId, Frame, FrameHeader, SlotTable, seal};
+use routing::{ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal};
 
 /// Slots of every cluster here.
 const SLOTS: usize = 64;
@@ -298,7 +298,7 @@ impl Cluster {
             }
             Action::Send(to, mut frame) => {
                 let sequence = self.sequences.entry((from.node, to)).or_default();
-                seal(&mut frame, *sequence);
+                seal(&mut frame, FrameKind::Batches, *sequence);
                 *sequence += 1;
                 self.push(Way::Link(from.node, to), Thing::Frame(frame));
             }
