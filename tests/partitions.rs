@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use hosts::Hosts;
 use starling::cli::Status;
-use support::{Node, wait_for};
+use support::Node;
 
 /// Five nodes, each on a host of its own, that play text for ever.
 struct Ground {
@@ -74,33 +74,18 @@ impl Ground {
         self.nodes[host].status()
     }
 
-    /// Waits until these hosts and no others are members, by one view that all of them have, and have what
-    /// is theirs; gives its number.
-    #[track_caller]
-    fn agree(&self, hosts: &[usize]) -> u64 {
-        let mut names: Vec<_> = hosts.iter().map(|&host| self.nodes[host].name()).collect();
-        names.sort_unstable();
-        wait_for(&format!("agreement of {hosts:?}"), || {
-            let all: Vec<_> = hosts.iter().map(|&host| self.status(host)).collect();
-            let is_right = |status: &Status| {
-                status.epoch == all[0].epoch
-                    && status.moving == 0
-                    && !status.is_degraded
-                    && status.members.iter().all(|member| member.state == "active")
-                    && status.members.iter().map(|member| &member.node).eq(&names)
-            };
-            all.iter().all(is_right).then(|| all[0].epoch)
-        })
+    fn of(&self, hosts: &[usize]) -> Vec<&Node> {
+        hosts.iter().map(|&host| &self.nodes[host]).collect()
     }
 
-    /// Waits until events are handled on these hosts, again.
+    #[track_caller]
+    fn agree(&self, hosts: &[usize]) -> u64 {
+        support::agree(&self.of(hosts))
+    }
+
     #[track_caller]
     fn flow(&self, hosts: &[usize]) {
-        let applied = |host: usize| self.status(host).topologies[0].applied;
-        for &host in hosts {
-            let before = applied(host);
-            wait_for("events to be handled", || (applied(host) > before).then_some(()));
-        }
+        support::flow(&self.of(hosts));
     }
 
     #[track_caller]

@@ -21,6 +21,9 @@ use starling::cli::{Client, Status};
 /// How long anything may take that takes milliseconds on a machine with nothing else to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How many slots a cluster has by default.
+pub(crate) const SLOTS: usize = 1024;
+
 /// How much of a log a failure shows.
 const LOG_LINES: usize = 60;
 
@@ -85,6 +88,45 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         }
         assert!(since.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
         let _ = pause.recv_timeout(Duration::from_millis(20));
+    }
+}
+
+/// Waits until these nodes and no others are the members and have what is theirs, by one view that all of
+/// them have and that shares the slots out evenly; gives its number.
+#[track_caller]
+pub(crate) fn agree(nodes: &[&Node]) -> u64 {
+    let mut names: Vec<_> = nodes.iter().map(|node| node.name()).collect();
+    names.sort_unstable();
+    let what = format!("agreement of {} nodes", nodes.len());
+    let statuses = wait_for(&what, || {
+        let statuses: Vec<_> = nodes.iter().map(|node| node.status()).collect();
+        let is_right = |status: &Status| {
+            status.epoch == statuses[0].epoch
+                && status.moving == 0
+                && status.members.iter().all(|member| member.state == "active")
+                && status.members.iter().map(|member| &member.node).eq(&names)
+        };
+        statuses.iter().all(is_right).then_some(statuses)
+    });
+    for status in &statuses {
+        let slots: Vec<usize> = status.members.iter().map(|member| member.slots).collect();
+        assert_eq!(slots.iter().sum::<usize>(), SLOTS, "{slots:?}");
+        let (least, most) = (SLOTS / slots.len(), SLOTS.div_ceil(slots.len()));
+        assert!(slots.iter().all(|slots| (least..=most).contains(slots)), "{slots:?}");
+    }
+    statuses[0].epoch
+}
+
+pub(crate) fn applied(node: &Node) -> u64 {
+    node.status().topologies[0].applied
+}
+
+/// Waits until each of these nodes has handled events since.
+#[track_caller]
+pub(crate) fn flow(nodes: &[&Node]) {
+    for node in nodes {
+        let before = applied(node);
+        wait_for("events to be handled", || (applied(node) > before).then_some(()));
     }
 }
 
@@ -203,6 +245,12 @@ impl Node {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Waits for its end, for which somebody else has seen.
+    #[track_caller]
+    pub(crate) fn wait(mut self) -> ExitStatus {
+        wait_for("a node that has stopped", || self.child.try_wait().unwrap())
     }
 
     /// Stops it by SIGTERM, and waits for its end.
