@@ -42,6 +42,8 @@ pub struct Assignment {
     /// Members that count as if they had come in a later view than their seat says: a link to them could
     /// not be repaired.
     pub anew: BTreeMap<NodeId, Epoch>,
+    /// Who may have a token of a partition: the logs that were members since partitions were listed.
+    pub holders: BTreeSet<LogId>,
     /// Draining members that have given away all they had.
     pub drained: BTreeSet<LogId>,
 }
@@ -173,6 +175,7 @@ impl Assignment {
             slots: slots.collect(),
             topologies: topologies.collect(),
             anew: BTreeMap::new(),
+            holders: BTreeSet::new(),
             drained: BTreeSet::new(),
         };
         first.place_first_tasks(founder, log);

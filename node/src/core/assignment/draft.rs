@@ -30,6 +30,7 @@ pub(super) fn next(
     after.activate(&world);
     after.move_slots(&world);
     after.move_tasks(&world);
+    after.hold(next);
     after.start(next);
     after
 }
@@ -224,6 +225,20 @@ impl Assignment {
                     share.active = Set::of(Epoch(1), (log, to.container));
                 }
             }
+        }
+    }
+
+    /// Where every process that may have held a token is gone, nothing is read any more and no state is left
+    /// either: topologies that run begin anew.
+    fn hold(&mut self, head: &Head) {
+        let had_holders = !self.holders.is_empty();
+        self.holders.retain(|&log| seat_of(head, log).is_some());
+        if had_holders && self.holders.is_empty() {
+            let running = self.topologies.iter_mut().filter(|t| t.phase == Phase::Running);
+            running.flat_map(|t| t.spouts.values_mut()).for_each(|maker| *maker = None);
+        }
+        if self.topologies.iter().flat_map(|t| t.spouts.values()).any(Option::is_some) {
+            self.holders.extend(head.seats.iter().map(|seat| seat.log));
         }
     }
 

@@ -70,8 +70,13 @@ pub(super) fn check_next(
     if after.slots.len() != before.slots.len() || after.expected_nodes != before.expected_nodes {
         return Err("it has other settings of the cluster");
     }
+    let is_begun_anew = before.holders.iter().all(|&log| seat_of(head, log).is_none());
     if after.topologies.len() != before.topologies.len()
-        || !before.topologies.iter().zip(&after.topologies).all(|(one, two)| follows(one, two))
+        || !before
+            .topologies
+            .iter()
+            .zip(&after.topologies)
+            .all(|(one, two)| follows(one, two, is_begun_anew))
     {
         return Err("it has other topologies, or one that went back");
     }
@@ -84,7 +89,7 @@ pub(super) fn check_next(
     Ok(())
 }
 
-fn follows(before: &TopologyState, after: &TopologyState) -> bool {
+fn follows(before: &TopologyState, after: &TopologyState, is_begun_anew: bool) -> bool {
     let is_same =
         (&before.name, before.hash, before.stages) == (&after.name, after.hash, after.stages);
     let is_step = before.phase == after.phase
@@ -96,9 +101,10 @@ fn follows(before: &TopologyState, after: &TopologyState) -> bool {
         && is_step
         && before.spouts.len() == after.spouts.len()
         && before.tasks.len() == after.tasks.len()
-        && spouts
-            .into_iter()
-            .all(|(one, two)| one.0 == two.0 && one.1.is_none_or(|by| *two.1 == Some(by)))
+        && spouts.into_iter().all(|(one, two)| {
+            let is_kept = one.1.is_none_or(|by| *two.1 == Some(by));
+            one.0 == two.0 && (is_kept || is_begun_anew && two.1.is_none())
+        })
         && tasks.into_iter().all(|(one, two)| one.0 == two.0 && one.1.len() == two.1.len())
 }
 

@@ -70,6 +70,7 @@ fn first() -> (Head, Assignment) {
         slots,
         topologies: vec![topology],
         anew: BTreeMap::new(),
+        holders: BTreeSet::new(),
         drained: BTreeSet::new(),
     };
     body.place_first_tasks(&member(1, 1), log(1, 1));
@@ -206,6 +207,20 @@ fn partitions_are_listed_once() {
     assert!(!listed.1.wants(&listed.0, &by(1)) && !listed.1.wants(&listed.0, &by(2)));
     let odd = Cause::Listed { topology: 0, prototype: 9, by: log(1, 1) };
     assert!(!two.1.wants(&two.0, &odd));
+}
+
+#[test]
+fn when_every_process_is_gone_a_topology_begins_anew() {
+    let by = Cause::Listed { topology: 0, prototype: 0, by: log(1, 1) };
+    let both = |number| head(number, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]);
+    let listed = follow(&two_nodes(), both(5), &[by]);
+    let one = follow(&listed, head(6, &[(1, 2, ACTIVE), (2, 1, ACTIVE)]), &[]);
+    assert!(one.1.topologies[0].spouts[&0].is_some(), "the other may have its tokens");
+    let none = follow(&one, head(7, &[(1, 2, ACTIVE), (2, 2, ACTIVE)]), &[]);
+    assert!(none.1.topologies[0].spouts[&0].is_some(), "one of them has come since");
+    let fresh = follow(&listed, head(6, &[(1, 2, ACTIVE), (2, 2, ACTIVE)]), &[]);
+    assert_eq!(fresh.1.topologies[0].spouts[&0], None);
+    assert_eq!(fresh.1.topologies[0].phase, Phase::Running);
 }
 
 #[test]
