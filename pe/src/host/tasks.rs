@@ -9,7 +9,7 @@ use std::sync::Arc;
 use membership::Time;
 use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event, Group};
 
-use super::{AnyHost, Blueprint, Delivery, Desk, Here, Pass, Tally, contain, contain_each};
+use super::{AnyHost, Blueprint, Delivery, Desk, Here, Mark, Pass, Tally, contain, contain_each};
 use crate::chunk::{ChunkWriter, Copied};
 use crate::pe::Receive;
 use crate::topology::Trigger;
@@ -99,6 +99,7 @@ impl<P: Pe> TasksHost<P> {
         let task = self.instances.get_mut(&self.task).expect("made before");
         let trigger = self.desk.plan.trigger;
         let mut ctx = self.desk.ctx(self.now);
+        let mut mark = Mark::new(at);
         for row in rows {
             task.pe.on(batch.columns.get(row), &mut ctx);
             if let Some(trigger) = trigger {
@@ -107,7 +108,7 @@ impl<P: Pe> TasksHost<P> {
             if ctx.is_closing {
                 return true;
             }
-            at.set(at.get() + 1);
+            mark.at += 1;
         }
         false
     }
