@@ -10,7 +10,9 @@ use std::sync::Arc;
 use membership::Time;
 use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 
-use super::{AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Tally, contain, contain_each};
+use super::{
+    AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Tally, contain, contain_each,
+};
 use crate::chunk::{ChunkWriter, Copied};
 use crate::instance_key::Unpack;
 use crate::instances::{Copying, Hint, Instance, Instances, Remove};
