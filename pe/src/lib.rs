@@ -81,7 +81,7 @@ pub use topology::{Param, Params};
 pub mod __derive {
     pub use routing::__derive::{
         Column, Columns, DecodeError, Encoded, EncodedColumn, Event, EventRef, Field, FieldSchema,
-        Schema, Store,
+        Packed, Schema, Store,
     };
 
     pub use crate::__alone as alone;

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::column::narrow;
-use crate::{Columns, Event, Key, Packed};
+use crate::{Columns, Event, Key, Packed, ROWS_MAX};
 
 /// The fields that are the key of an edge, by position; empty for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,6 +80,29 @@ impl<E: Event> Batch<E> {
             }));
         }
         self.hashes.extend(self.keys.iter().map(|key| key.hash()));
+    }
+
+    /// Copies an event to the end, with its key, which is a field of it.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, event: E::Ref<'_>, field: usize, key: Packed, hash: u64) {
+        let place = narrow(self.columns.rows());
+        self.columns.push_packed(event, field, key);
+        self.keys.push(if key.is_long() { key.moved(place) } else { key });
+        self.hashes.push(hash);
+    }
+
+    /// Whether nothing more should be added.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.columns.rows() >= ROWS_MAX || self.columns.is_heavy()
+    }
+
+    /// Forgets the rows from `rows` on, and what of a row is not in every column.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.columns.truncate(rows);
+        let rows = self.columns.rows();
+        self.hashes.truncate(rows);
+        self.keys.truncate(rows);
     }
 
     /// Copies chosen rows of another batch to the end.

@@ -6,7 +6,7 @@
 
 use std::fmt::Debug;
 
-use crate::{Column, DecodeError, Schema};
+use crate::{Column, DecodeError, Packed, Schema};
 
 /// One datum of an application. Derive it: `#[derive(Event)]`.
 ///
@@ -98,6 +98,10 @@ pub trait Columns: Debug + Default + Send + 'static {
     type Event: Event<Columns = Self>;
     /// Copies an event to the end.
     fn push(&mut self, event: <Self::Event as Event>::Ref<'_>);
+    /// A field packed as the only one of a key; `None` if its keys are better packed by column.
+    fn pack_one(event: <Self::Event as Event>::Ref<'_>, field: usize) -> Option<Packed>;
+    /// As [`Columns::push`], where [`Columns::pack_one`] has packed a field.
+    fn push_packed(&mut self, event: <Self::Event as Event>::Ref<'_>, field: usize, key: Packed);
     /// Borrows the event of a row.
     fn get(&self, row: usize) -> <Self::Event as Event>::Ref<'_>;
     /// Copies chosen rows of another batch to the end, column by column.

@@ -56,8 +56,11 @@ impl Packed {
             0 => (0, 0),
             1..4 => (upto_three(bytes), 0),
             4..8 => (four(bytes, 0) | four(bytes, len - 4) << (8 * (len - 4)), 0),
-            8 => (eight(bytes, 0), 0),
-            9..16 => (eight(bytes, 0), eight(bytes, len - 8) >> (8 * (16 - len))),
+            // Shifted in two halves, since eight bytes are shifted out altogether.
+            8..16 => {
+                let half = 4 * (16 - len);
+                (eight(bytes, 0), eight(bytes, len - 8) >> half >> half)
+            }
             _ => return Self::long(bytes, place),
         };
         Self { low, high: high | (len as u64) << 56 }

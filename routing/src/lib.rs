@@ -49,7 +49,7 @@ pub mod __derive {
     pub use crate::__alone as alone;
     pub use crate::{
         Column, Columns, DecodeError, Encoded, EncodedColumn, Event, EventRef, Field, FieldSchema,
-        Schema, Store,
+        Packed, Schema, Store,
     };
 }
 

@@ -5,12 +5,16 @@
 //! of its slot. The rows of this container stay where they are; the others are copied into the open
 //! batches of their lanes.
 //!
+//! Where the only edge goes by one field whose key is worth packing alone, an event is copied into the
+//! open batch of its lane at once, with its key and hash, and there is nothing left to seal.
+//!
 //! Every batch that is on its way counts against the budget of its lane until its credit comes back. A
 //! lane over its budget still accepts, so nothing ever waits inside a handler; but its outlet says so,
 //! and the container then runs no more of what feeds the outlet. Budgets are per edge and lane, never
 //! shared between edges: were they shared, one edge could use up what another needs to drain.
 
 mod order;
+mod route;
 
 use std::any::Any;
 use std::fmt;
@@ -19,7 +23,7 @@ use std::sync::Arc;
 use membership::NodeId;
 use serde::{Deserialize, Serialize};
 
-use self::order::Order;
+use self::route::{Exit, OpenLane, Route};
 use crate::column::narrow;
 use crate::{Batch, Columns, Event, KeyFields};
 
@@ -135,38 +139,12 @@ pub struct Outlet<E: Event> {
     routes: Vec<Route<E>>,
     ready: Vec<Ready>,
     spare: Vec<Box<Batch<E>>>,
-    /// Events of batches that were sealed.
-    sealed: u64,
+    /// The field whose key alone says where an event goes: then it goes there when it is pushed.
+    by_key: Option<usize>,
+    /// Events that lead nowhere.
+    unheard: u64,
     oversized: u64,
     scratch: Vec<u32>,
-}
-
-/// An edge, at the side of its producer.
-struct Route<E: Event> {
-    key: KeyFields,
-    lanes: Vec<OpenLane<E>>,
-    /// Lanes of former views that have yet to confirm what was sent to them.
-    past: Vec<OpenLane<E>>,
-    spread: Spread,
-    /// The lane of the container that we are in, if there is one.
-    here: usize,
-    next: usize,
-    over: usize,
-    /// The rows of the batch being sealed.
-    order: Order,
-}
-
-struct OpenLane<E: Event> {
-    lane: Lane,
-    is_near: bool,
-    /// Whether the present view does without it.
-    is_past: bool,
-    open: Option<Box<Batch<E>>>,
-    /// Weight on its way, and how much may be.
-    out: u32,
-    budget: u32,
-    /// Events on their way, or handled without our having heard of it.
-    unconfirmed: u64,
 }
 
 /// Where a spare list for batches that are given back ends: above what budgets let be on their way.
@@ -195,7 +173,8 @@ impl<E: Event> Default for Outlet<E> {
             routes: Vec::new(),
             ready: Vec::new(),
             spare: Vec::new(),
-            sealed: 0,
+            by_key: None,
+            unheard: 0,
             oversized: 0,
             scratch: Vec::new(),
         }
@@ -213,38 +192,49 @@ impl<E: Event> fmt::Debug for Outlet<E> {
 }
 
 impl<E: Event> Outlet<E> {
-    /// Copies an event into the open batch.
+    /// Copies an event into the open batch, or into that of its lane.
     #[inline(always)]
     pub fn push(&mut self, event: E::Ref<'_>) {
+        if let Some(field) = self.by_key
+            && let Some(key) = E::Columns::pack_one(event, field)
+        {
+            if let Some(lane) = self.routes[0].push(event, (field, key), &mut self.spare) {
+                self.close_lane(lane);
+            }
+            return;
+        }
         self.open.columns.push(event);
-        if self.open.columns.rows() >= ROWS_MAX || self.open.columns.is_heavy() {
+        if self.open.is_full() {
             self.close();
         }
     }
 
     #[inline(never)]
     fn close(&mut self) {
-        if self.open.columns.bytes() > EVENT_MAX {
-            // Before the last event the batch was not heavy, so only that one can be too large.
-            let last = self.open.columns.rows() - 1;
-            let mut alone = self.spare.pop().unwrap_or_default();
-            alone.columns.extend_rows(&self.open.columns, &[narrow(last)]);
-            if alone.columns.bytes() > EVENT_MAX {
-                self.open.columns.truncate(last);
-                self.oversized += 1;
-            }
-            alone.clear();
-            self.spare.push(alone);
-        }
+        self.oversized += limit(&mut self.open, &mut self.spare);
         if self.open.columns.rows() > 0 {
             self.seal();
         }
     }
 
+    /// The batch of a lane leaves.
+    #[inline(never)]
+    fn close_lane(&mut self, lane: usize) {
+        let Some(mut batch) = self.routes[0].lanes[lane].open.take() else { return };
+        self.oversized += limit(&mut batch, &mut self.spare);
+        if batch.columns.rows() == 0 {
+            self.spare.push(batch);
+            return;
+        }
+        let Self { routes, ready, spare, .. } = self;
+        let mut exit = Exit { route: 0, is_forwarded: false, ready, spare };
+        routes[0].leave(lane, batch, &mut exit);
+    }
+
     fn seal(&mut self) {
-        self.sealed += self.open.columns.rows() as u64;
         let mut batch = std::mem::replace(&mut self.open, self.spare.pop().unwrap_or_default());
         let Some(last) = self.routes.len().checked_sub(1) else {
+            self.unheard += batch.columns.rows() as u64;
             batch.clear();
             self.spare.push(batch);
             return;
@@ -267,129 +257,27 @@ impl<E: Event> Outlet<E> {
     }
 }
 
-/// Where batches leave an outlet.
-struct Exit<'o, E: Event> {
-    route: usize,
-    is_forwarded: bool,
-    ready: &'o mut Vec<Ready>,
-    spare: &'o mut Vec<Box<Batch<E>>>,
-}
-
-impl<E: Event> Exit<'_, E> {
-    fn send(&mut self, to: &mut OpenLane<E>, batch: Box<Batch<E>>) {
-        let rows = narrow(batch.len());
-        let weight = if to.is_near { 1 } else { narrow(batch.columns.bytes() / 1024 + 1) };
-        to.out = to.out.saturating_add(weight);
-        to.unconfirmed += u64::from(rows);
-        let (route, lane, is_forwarded) = (self.route, to.lane, self.is_forwarded);
-        self.ready.push(Ready { route, lane, batch, rows, weight, is_forwarded });
+/// Drops the last event of a batch if it is larger than any may be; says how many were.
+fn limit<E: Event>(batch: &mut Batch<E>, spare: &mut Vec<Box<Batch<E>>>) -> u64 {
+    if batch.columns.bytes() <= EVENT_MAX {
+        return 0;
     }
-}
-
-impl<E: Event> Route<E> {
-    fn send(&mut self, mut batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
-        if !self.key.is_empty() {
-            batch.hash(&self.key);
-        }
-        let whole = match self.spread {
-            Spread::Only => Some(0),
-            Spread::Rotate => {
-                self.next = (self.next + 1) % self.lanes.len();
-                Some(self.next)
-            }
-            Spread::Slots(_) | Spread::Hash => (self.lanes.len() == 1).then_some(0),
-        };
-        if let Some(lane) = whole {
-            self.leave(lane, batch, exit);
-            return;
-        }
-        self.choose(&batch.hashes);
-        for lane in 0..self.lanes.len() {
-            let rows = self.order.of(lane);
-            if rows.is_empty() || lane == self.here {
-                continue;
-            }
-            // What is passed on goes alone: its company would pass as passed on, too.
-            let waiting = if exit.is_forwarded { None } else { self.lanes[lane].open.take() };
-            let mut filled = waiting.unwrap_or_else(|| exit.spare.pop().unwrap_or_default());
-            filled.extend_rows(&batch, rows);
-            if exit.is_forwarded
-                || filled.columns.rows() * 2 > ROWS_MAX
-                || filled.columns.is_heavy()
-            {
-                self.leave(lane, filled, exit);
-            } else {
-                self.lanes[lane].open = Some(filled);
-            }
-        }
-        match self.here {
-            here if here < self.lanes.len() => {
-                let rows = self.order.of(here);
-                if rows.is_empty() {
-                    batch.clear();
-                    exit.spare.push(batch);
-                    return;
-                }
-                batch.choose(rows);
-                self.leave(here, batch, exit);
-            }
-            _ => {
-                batch.clear();
-                exit.spare.push(batch);
-            }
-        }
+    // Before the last event the batch was not heavy, so only that one can be too large.
+    let last = batch.columns.rows() - 1;
+    let mut alone = spare.pop().unwrap_or_default();
+    alone.columns.extend_rows(&batch.columns, &[narrow(last)]);
+    let is_oversized = alone.columns.bytes() > EVENT_MAX;
+    if is_oversized {
+        batch.truncate(last);
     }
-
-    /// Orders the rows by lane.
-    fn choose(&mut self, hashes: &[u64]) {
-        let lanes = self.lanes.len();
-        match &self.spread {
-            Spread::Slots(table) => {
-                let mask = table.len() - 1;
-                let lane_of = |hash: u64| usize::from(table[(hash >> 32) as usize & mask]);
-                self.order.sort(hashes, lanes, lane_of);
-            }
-            Spread::Hash | Spread::Only | Spread::Rotate => {
-                // The upper half of the hash, scaled to the number of lanes.
-                let lane_of = |hash: u64| (((hash >> 32) * lanes as u64) >> 32) as usize;
-                self.order.sort(hashes, lanes, lane_of);
-            }
-        }
-    }
-
-    /// A batch leaves by a lane.
-    fn leave(&mut self, lane: usize, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
-        let to = &mut self.lanes[lane];
-        let was_over = to.out >= to.budget;
-        exit.send(to, batch);
-        self.over += usize::from(!was_over && to.out >= to.budget);
-    }
-
-    fn count_over(&mut self) {
-        self.over = self.lanes.iter().filter(|lane| lane.out >= lane.budget).count();
-    }
-
-    fn flush(&mut self, exit: &mut Exit<'_, E>) {
-        for lane in 0..self.lanes.len() {
-            if let Some(batch) = self.lanes[lane].open.take() {
-                self.leave(lane, batch, exit);
-            }
-        }
-    }
+    alone.clear();
+    spare.push(alone);
+    u64::from(is_oversized)
 }
 
 impl<E: Event> AnyOutlet for Outlet<E> {
     fn connect(&mut self, key: KeyFields) {
-        self.routes.push(Route {
-            key,
-            lanes: Vec::new(),
-            past: Vec::new(),
-            spread: Spread::Only,
-            here: usize::MAX,
-            next: 0,
-            over: 0,
-            order: Order::default(),
-        });
+        self.routes.push(Route::new(key));
     }
 
     fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget) {
@@ -418,6 +306,13 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         edge.count_over();
         for batch in waiting {
             self.send(route, batch, false);
+        }
+        self.by_key = match &self.routes[..] {
+            [only] => only.only_field(),
+            _ => None,
+        };
+        if self.by_key.is_some() && self.open.columns.rows() > 0 {
+            self.close();
         }
     }
 
@@ -487,7 +382,9 @@ impl<E: Event> AnyOutlet for Outlet<E> {
     }
 
     fn repair(&mut self) {
-        self.open.columns.truncate(self.open.columns.rows());
+        self.open.truncate(usize::MAX);
+        let lanes = self.routes.iter_mut().flat_map(|route| &mut route.lanes);
+        lanes.filter_map(|lane| lane.open.as_mut()).for_each(|open| open.truncate(usize::MAX));
     }
 
     fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]) {
@@ -517,7 +414,8 @@ impl<E: Event> AnyOutlet for Outlet<E> {
     }
 
     fn emitted(&self) -> u64 {
-        self.sealed + self.open.columns.rows() as u64
+        let left = self.routes.first().map_or(self.unheard, Route::emitted);
+        left + self.open.columns.rows() as u64
     }
 
     fn unconfirmed(&self) -> u64 {
@@ -527,12 +425,6 @@ impl<E: Event> AnyOutlet for Outlet<E> {
 
     fn oversized(&mut self) -> u64 {
         std::mem::take(&mut self.oversized)
-    }
-}
-
-impl<E: Event> OpenLane<E> {
-    fn new(lane: Lane) -> Self {
-        Self { lane, is_near: false, is_past: false, open: None, out: 0, budget: 0, unconfirmed: 0 }
     }
 }
 

@@ -39,6 +39,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let stored: Vec<_> = columns.iter().map(|column| &column.stored).collect();
     let lent: Vec<_> = columns.iter().map(|column| &column.lent).collect();
     let index = 0..columns.len();
+    let (key_index, push_index) = (index.clone(), index.clone());
     let first = field[0];
     Ok(quote! {
         #[doc = concat!("[`", #name, "`], borrowed from a batch or from whoever emits it.")]
@@ -86,6 +87,29 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
                 #[inline(always)]
                 fn push(&mut self, event: <#event as engine::Event>::Ref<'_>) {
                     #(engine::Store::push(&mut self.#field, event.#field);)*
+                }
+                #[inline(always)]
+                fn pack_one(
+                    event: <#event as engine::Event>::Ref<'_>,
+                    field: usize,
+                ) -> ::core::option::Option<engine::Packed> {
+                    match field {
+                        #(#key_index => <#stored as engine::Store>::pack_one(event.#field),)*
+                        _ => ::core::option::Option::None,
+                    }
+                }
+                #[inline(always)]
+                fn push_packed(
+                    &mut self,
+                    event: <#event as engine::Event>::Ref<'_>,
+                    field: usize,
+                    key: engine::Packed,
+                ) {
+                    #(if field == #push_index {
+                        engine::Store::push_packed(&mut self.#field, event.#field, key);
+                    } else {
+                        engine::Store::push(&mut self.#field, event.#field);
+                    })*
                 }
                 #[inline(always)]
                 fn get(&self, row: usize) -> <#event as engine::Event>::Ref<'_> {

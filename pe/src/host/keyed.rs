@@ -10,7 +10,9 @@ use std::sync::Arc;
 use membership::Time;
 use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 
-use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Pass, Tally, contain, contain_each};
+use super::{
+    AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Tally, contain, contain_each,
+};
 use crate::chunk::{ChunkWriter, Copied};
 use crate::instance_key::Unpack;
 use crate::instances::{Copying, Hint, Instance, Instances, Remove};
@@ -178,6 +180,7 @@ where
             *hint = instances.hint(hashes[row]);
         }
         let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+        let mut mark = Mark::new(at);
         for (&hint, row) in hints.iter().zip(rows) {
             let (key, event) = (keys[row], batch.columns.get(row));
             let mut handle = |instance: &mut Instance<P, K, M>, ctx: &mut Ctx<'_, P::Out>| {
@@ -201,7 +204,7 @@ where
                 key_fields.write(&batch.columns, row, scratch);
                 close(instances, (hashes[row], key), &desk.plan.kinds, scratch, &mut ctx);
             }
-            at.set(at.get() + 1);
+            mark.at += 1;
         }
     }
 

@@ -197,6 +197,27 @@ pub(crate) fn contain<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     })
 }
 
+/// A position that a loop moves in a register; it is written down when the loop is left, by a panic too.
+/// Written down for every event, it would make each wait for the one before.
+struct Mark<'c> {
+    at: usize,
+    seen: &'c Cell<usize>,
+}
+
+impl<'c> Mark<'c> {
+    #[inline(always)]
+    fn new(seen: &'c Cell<usize>) -> Self {
+        Self { at: seen.get(), seen }
+    }
+}
+
+impl Drop for Mark<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.seen.set(self.at);
+    }
+}
+
 /// Calls application code for positions `0..len`, where a panic costs the position that `at` shows and
 /// the rest goes on: `run` is called again and starts at `at`.
 fn contain_each<S>(

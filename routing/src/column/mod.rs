@@ -45,6 +45,19 @@ pub trait Store: Column + Debug + Default + Send + 'static {
     type Ref<'a>: Copy;
     /// Copies a value to the end.
     fn push(&mut self, value: Self::Ref<'_>);
+    /// A value packed as the only field of a key, where that spares work when it is pushed; `None` where
+    /// it is better done for a whole column.
+    #[inline(always)]
+    fn pack_one(value: Self::Ref<'_>) -> Option<Packed> {
+        let _ = value;
+        None
+    }
+    /// As [`Store::push`], for what [`Store::pack_one`] has packed.
+    #[inline(always)]
+    fn push_packed(&mut self, value: Self::Ref<'_>, key: Packed) {
+        let _ = key;
+        self.push(value);
+    }
     /// Borrows the value of a row.
     fn get(&self, row: usize) -> Self::Ref<'_>;
     /// Copies chosen rows of another column to the end.

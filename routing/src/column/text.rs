@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::{Column, Field, HEAVY, Store, json, narrow, take};
-use crate::{DecodeError, FieldKind, Packed};
+use crate::{DecodeError, FieldKind, Key, Packed};
 
 /// A column of `str` or `[u8]`.
 #[derive(Debug)]
@@ -50,13 +50,19 @@ impl<T: ?Sized> Text<T> {
     }
 
     #[inline(always)]
-    fn push_bytes(&mut self, value: &[u8]) {
+    fn push_plain(&mut self, value: &[u8]) {
+        let short = (value.len() <= Packed::SHORT_MAX).then(|| Packed::new(value, 0));
+        self.push_bytes(value, short);
+    }
+
+    /// Copies a value to the end; one that is short is packed already.
+    #[inline(always)]
+    fn push_bytes(&mut self, value: &[u8], short: Option<Packed>) {
         self.reserve(value.len());
         let end = self.end();
-        if value.len() <= Packed::SHORT_MAX {
-            self.bytes[end..end + Self::BLOCK].copy_from_slice(&Packed::new(value, 0).block());
-        } else {
-            self.bytes[end..end + value.len()].copy_from_slice(value);
+        match short {
+            Some(key) => self.bytes[end..end + Self::BLOCK].copy_from_slice(&key.block()),
+            None => self.bytes[end..end + value.len()].copy_from_slice(value),
         }
         self.bounds.push(narrow(end + value.len()));
     }
@@ -188,7 +194,17 @@ impl Store for Text<str> {
 
     #[inline(always)]
     fn push(&mut self, value: &str) {
-        self.push_bytes(value.as_bytes());
+        self.push_plain(value.as_bytes());
+    }
+
+    #[inline(always)]
+    fn pack_one(value: &str) -> Option<Packed> {
+        Some(Packed::new(value.as_bytes(), 0))
+    }
+
+    #[inline(always)]
+    fn push_packed(&mut self, value: &str, key: Packed) {
+        self.push_bytes(value.as_bytes(), (!key.is_long()).then_some(key));
     }
 
     #[inline(always)]
@@ -244,7 +260,17 @@ impl Store for Text<[u8]> {
 
     #[inline(always)]
     fn push(&mut self, value: &[u8]) {
-        self.push_bytes(value);
+        self.push_plain(value);
+    }
+
+    #[inline(always)]
+    fn pack_one(value: &[u8]) -> Option<Packed> {
+        Some(Packed::new(value, 0))
+    }
+
+    #[inline(always)]
+    fn push_packed(&mut self, value: &[u8], key: Packed) {
+        self.push_bytes(value, (!key.is_long()).then_some(key));
     }
 
     #[inline(always)]

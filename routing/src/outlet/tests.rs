@@ -203,7 +203,8 @@ fn what_leads_nowhere_is_counted_and_forgotten() {
 
 #[test]
 fn the_rows_of_this_container_are_chosen_in_place() {
-    let mut outlet = outlet(&[slots(vec![lane(2, 0), lane(1, 0)])]);
+    let lanes = slots(vec![lane(2, 0), lane(1, 0)]);
+    let mut outlet = outlet(&[lanes.clone(), lanes]);
     push(&mut outlet, &some_words(ROWS_MAX as u64));
     let ready = outlet.ready();
     let here = ready.iter().find(|ready| ready.lane == lane(1, 0)).unwrap();
@@ -289,20 +290,47 @@ fn what_is_on_its_way_to_a_node_that_is_gone_is_given_up() {
 }
 
 #[test]
+fn rows_go_to_their_lanes_when_they_are_pushed_where_one_key_decides() {
+    let mut outlet = outlet(&[slots(vec![lane(2, 0), lane(1, 0)])]);
+    let words = some_words(10 * ROWS_MAX as u64);
+    for (word, emitted) in words.iter().zip(1..) {
+        outlet.push(WordRef { text: word, n: 0 });
+        assert_eq!(outlet.emitted(), emitted, "those in lanes count");
+    }
+    let full = leave(&mut outlet);
+    assert!(full.iter().all(|left| left.rows.len() == ROWS_MAX));
+    assert!(full.len() >= 8 && outlet.is_open());
+}
+
+/// Between an edge that goes by key and one that does not, rows are in different places.
+#[test]
+fn an_edge_that_goes_by_key_from_now_on_keeps_the_order() {
+    let only = Lanes { lanes: vec![lane(2, 0)], spread: Spread::Only };
+    let by_key = slots(vec![lane(1, 0), lane(2, 0)]);
+    let mut outlet = outlet(std::slice::from_ref(&only));
+    let words = some_words(100);
+    for (round, next) in [&by_key, &only, &by_key, &only].into_iter().enumerate() {
+        for word in &words {
+            outlet.push(WordRef { text: word, n: round as u64 });
+        }
+        outlet.lead(0, ME, next.clone(), BUDGET);
+        assert_eq!(outlet.emitted(), 100 * (round as u64 + 1));
+    }
+    outlet.flush();
+    let mut rounds: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for (word, round) in leave(&mut outlet).into_iter().flat_map(|left| left.rows) {
+        rounds.entry(word).or_default().push(round);
+    }
+    assert_eq!(rounds.len(), words.len());
+    assert!(rounds.values().all(|rounds| *rounds == [0, 1, 2, 3]));
+}
+
+#[test]
 fn what_is_passed_on_has_no_company() {
     let lanes = slots(vec![lane(2, 0), lane(3, 0)]);
     let mut outlet = outlet(std::slice::from_ref(&lanes));
     // One row waits in a lane.
     push(&mut outlet, &some_words(1));
-    outlet.routes[0].send(
-        std::mem::take(&mut outlet.open),
-        &mut Exit {
-            route: 0,
-            is_forwarded: false,
-            ready: &mut outlet.ready,
-            spare: &mut outlet.spare,
-        },
-    );
     assert!(outlet.is_open() && outlet.ready().is_empty());
     let mut other = Batch::<Word>::default();
     for (n, word) in some_words(100).iter().enumerate() {
