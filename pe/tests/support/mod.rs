@@ -190,7 +190,7 @@ impl Cluster {
             for thing in things.iter().filter(|_| is_of) {
                 match thing {
                     Thing::Frame(bytes) => {
-                        sum += batches(bytes).map(|(header, _)| rows(header)).sum::<u64>()
+                        sum += batches(bytes).map(|(header, _)| rows(header)).sum::<u64>();
                     }
                     Thing::Input(_, Input::Arrived(_, header, _)) => sum += rows(*header),
                     Thing::Input(..) => {}
