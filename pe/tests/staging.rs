@@ -304,6 +304,22 @@ fn what_lives_here_cannot_be_staged_over() {
     cluster.finish();
 }
 
+#[test]
+fn a_key_that_is_none_is_refused() {
+    let mut cluster = cluster(10, 0, 0);
+    let record = |key: &[u8]| {
+        // A keyed instance of the first prototype behind the spout, without a state.
+        let mut record = vec![0, 0, 0, 1, 0];
+        record.extend_from_slice(&u32::try_from(key.len()).unwrap().to_le_bytes());
+        record.extend_from_slice(key);
+        record.extend_from_slice(&[0; 8]);
+        sealed(&record)
+    };
+    let refused = (0u8..100).map(|byte| stage(&mut cluster, record(&[byte; 3])).unwrap_err());
+    let refused: Vec<_> = refused.filter(|why| why.contains("that is none")).collect();
+    assert!(refused.len() > 20, "about half of them are of slots that live elsewhere");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
