@@ -21,9 +21,9 @@ use crate::{Ctx, EventType, KeyRef};
 ///
 /// An instance may move to another node while events flow. Its state goes there as serde writes it, in
 /// bincode, so all that it is to remember has to be in what it serializes, and what cannot travel (an
-/// open file) is skipped and made again there. Types that bincode cannot read back, such as untagged
-/// enums, and states of more than [`STATE_MAX`](crate::STATE_MAX) bytes do not travel; such an instance
-/// begins anew.
+/// open file) is skipped and made again there; `create` is not called. Types that bincode cannot read
+/// back, such as untagged enums, and states of more than [`STATE_MAX`](crate::STATE_MAX) bytes do not
+/// travel: the slot of such an instance is not handed over.
 ///
 /// ```
 /// # use pe as starling;

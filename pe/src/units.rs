@@ -42,6 +42,11 @@ impl Units {
         self.all.iter().copied()
     }
 
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()

@@ -43,7 +43,7 @@ pub(super) struct Handoffs {
 /// A handoff to another container.
 #[derive(Debug)]
 struct Outgoing {
-    units: Units,
+    units: Arc<Units>,
     pass: Pass,
     /// The next host to be asked, counted over all topologies.
     next: usize,
@@ -62,8 +62,8 @@ pub(super) struct Laying {
     pub(super) gone: Units,
     /// Units that were staged and went to somebody else.
     pub(super) discarded: Units,
-    /// Handoffs of which nothing is left.
-    over: Vec<u64>,
+    /// Handoffs of which less is left, and how much.
+    less: Vec<(u64, Arc<Units>)>,
 }
 
 impl Handoffs {
@@ -97,13 +97,13 @@ impl Handoffs {
             }
         }
         self.outgoing.retain(|&handoff, outgoing| {
-            for unit in outgoing.units.iter().collect::<Vec<_>>() {
-                if layout.home(unit) != Some(me) {
-                    outgoing.units.remove(unit);
-                }
-            }
-            if outgoing.units.is_empty() {
-                laying.over.push(handoff);
+            let all = outgoing.units.iter();
+            let left = all.filter(|&unit| layout.home(unit) == Some(me)).collect::<Vec<_>>();
+            if left.len() < outgoing.units.len() {
+                let mut units = Units::default();
+                left.into_iter().for_each(|unit| units.insert(unit, slots));
+                outgoing.units = Arc::new(units);
+                laying.less.push((handoff, Arc::clone(&outgoing.units)));
             }
             !outgoing.units.is_empty()
         });
@@ -131,7 +131,7 @@ impl Container {
             run.copy(handoff, &units);
         }
         let outgoing = Outgoing {
-            units: Arc::unwrap_or_clone(units),
+            units,
             pass: Pass::Ahead,
             next: 0,
             is_through: false,
@@ -269,10 +269,12 @@ impl Container {
         self.runs.iter_mut().for_each(|run| run.unstage(&dropped));
     }
 
-    /// Forgets the handoffs of which a layout left nothing.
-    pub(super) fn forget(&mut self, laying: &Laying) {
-        for &handoff in &laying.over {
-            self.runs.iter_mut().for_each(|run| run.forget(handoff));
+    /// Goes on with what a layout left of handoffs.
+    pub(super) fn narrow(&mut self, laying: &Laying) {
+        for (handoff, units) in &laying.less {
+            for run in &mut self.runs {
+                if units.is_empty() { run.forget(*handoff) } else { run.copy(*handoff, units) }
+            }
         }
     }
 }

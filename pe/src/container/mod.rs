@@ -236,7 +236,7 @@ impl Container {
         for run in &mut self.runs {
             run.lay((&before, former), &laying, &mut self.desk, out);
         }
-        self.forget(&laying);
+        self.narrow(&laying);
     }
 
     fn report(&mut self, round: u64) -> Report {

@@ -419,7 +419,11 @@ where
     }
 
     fn copy(&mut self, handoff: u64, units: &Arc<Units>, _: (u16, usize)) {
-        self.instances.copies.push(Copying::new(handoff, Arc::clone(units)));
+        let copies = &mut self.instances.copies;
+        match copies.iter_mut().find(|copy| copy.handoff == handoff) {
+            Some(copy) => copy.units = Arc::clone(units),
+            None => copies.push(Copying::new(handoff, Arc::clone(units))),
+        }
     }
 
     fn write(&mut self, handoff: u64, pass: Pass, chunk: &mut ChunkWriter) -> bool {

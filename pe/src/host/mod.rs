@@ -64,7 +64,7 @@ pub(crate) trait AnyHost: Send {
     fn settle(&mut self, now: Time, here: &Here<'_>);
     /// Removes every instance.
     fn remove_all(&mut self, now: Time, reason: Removal);
-    /// Begins to copy units ahead of a handoff.
+    /// Begins to copy units ahead of a handoff, or goes on with fewer of them.
     fn copy(&mut self, _handoff: u64, _units: &Arc<Units>, _place: (u16, usize)) {}
     /// Writes more of a copy; whether there is nothing more to write in this pass.
     fn write(&mut self, _handoff: u64, _pass: Pass, _chunk: &mut ChunkWriter) -> bool {

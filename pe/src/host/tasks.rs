@@ -243,7 +243,11 @@ impl<P: Pe> AnyHost for TasksHost<P> {
     }
 
     fn copy(&mut self, handoff: u64, units: &Arc<Units>, place: (u16, usize)) {
-        self.copies.push(Copying::new(handoff, units.of(place).tasks()));
+        let all = units.of(place).tasks();
+        match self.copies.iter_mut().find(|copy| copy.handoff == handoff) {
+            Some(copy) => copy.narrow(all),
+            None => self.copies.push(Copying::new(handoff, all)),
+        }
     }
 
     fn write(&mut self, handoff: u64, pass: Pass, chunk: &mut ChunkWriter) -> bool {

@@ -23,7 +23,7 @@ use pe::{
     PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport,
     Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
 };
-use routing::{ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal};
+use routing::{BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal};
 
 /// Slots of every cluster here.
 const SLOTS: usize = 64;
@@ -170,6 +170,48 @@ impl Cluster {
                     rehome(&mut homes[task as usize], to, self.epoch);
                 }
             }
+        }
+        self.tell();
+    }
+
+    /// How many events a node has passed on that have yet to arrive; what waits for company there is sent.
+    pub(crate) fn passed_on(&mut self, node: NodeId) -> u64 {
+        let all: Vec<_> = self.containers.keys().copied().filter(|id| id.node == node).collect();
+        all.into_iter().for_each(|id| drop(self.report_of(id)));
+        let rows = |header: BatchHeader| {
+            if header.kind == BatchKind::Forwarded { u64::from(header.rows) } else { 0 }
+        };
+        let mut sum = 0;
+        for (way, things) in &self.ways {
+            let is_of = match way {
+                Way::Link(from, _) | Way::Arrived(from, _) => *from == node,
+                Way::Own(_) | Way::Near(..) | Way::Credits(..) => false,
+            };
+            for thing in things.iter().filter(|_| is_of) {
+                match thing {
+                    Thing::Frame(bytes) => {
+                        sum += batches(bytes).map(|(header, _)| rows(header)).sum::<u64>();
+                    }
+                    Thing::Input(_, Input::Arrived(_, header, _)) => sum += rows(*header),
+                    Thing::Input(..) => {}
+                }
+            }
+        }
+        sum
+    }
+
+    /// A node is gone; the others have its units, and keep their own.
+    pub(crate) fn bury(&mut self, node: NodeId) {
+        self.kill(node);
+        self.epoch.0 += 1;
+        self.places.retain(|place| place.node != node);
+        let heirs = active_containers(&self.places);
+        for (at, home) in self.slots.iter_mut().enumerate().filter(|(_, home)| home.at == node) {
+            rehome(home, heirs[at % heirs.len()].node, self.epoch);
+        }
+        let tasks = self.tasks.iter_mut().flatten().flatten();
+        for (at, home) in tasks.enumerate().filter(|(_, home)| home.at.node == node) {
+            rehome(home, heirs[at % heirs.len()], self.epoch);
         }
         self.tell();
     }
@@ -386,10 +428,7 @@ impl Cluster {
     }
 
     fn frame(&mut self, from: NodeId, to: NodeId, bytes: &[u8]) {
-        let (header, payload) = bytes.split_first_chunk::<{ FrameHeader::LEN }>().unwrap();
-        let header = FrameHeader::parse(header).unwrap();
-        for batch in Frame::new(header, Bytes::copy_from_slice(payload)).unwrap() {
-            let (header, body) = batch.unwrap();
+        for (header, body) in batches(bytes) {
             let to = ContainerId { node: to, container: header.to };
             self.push(Way::Arrived(from, to), Thing::Input(to, Input::Arrived(from, header, body)));
         }
@@ -510,6 +549,13 @@ impl Cluster {
             assert!(self.stopped.contains(&to), "a container says when it has stopped");
         }
     }
+}
+
+/// The batches of a sealed frame.
+fn batches(bytes: &[u8]) -> impl Iterator<Item = (BatchHeader, Bytes)> {
+    let (header, payload) = bytes.split_first_chunk::<{ FrameHeader::LEN }>().unwrap();
+    let header = FrameHeader::parse(header).unwrap();
+    Frame::new(header, Bytes::copy_from_slice(payload)).unwrap().map(Result::unwrap)
 }
 
 /// Homes of a view, as they have come from those of the one before.

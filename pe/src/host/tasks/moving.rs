@@ -16,6 +16,13 @@ impl Copying {
     pub(super) fn new(handoff: u64, all: BTreeSet<u32>) -> Self {
         Self { handoff, round: all.clone(), all, noted: BTreeSet::new(), is_again: false }
     }
+
+    /// Some do not go any more.
+    pub(super) fn narrow(&mut self, all: BTreeSet<u32>) {
+        self.round.retain(|task| all.contains(task));
+        self.noted.retain(|task| all.contains(task));
+        self.all = all;
+    }
 }
 
 impl<P: Pe> TasksHost<P> {
