@@ -16,8 +16,8 @@ use super::output;
 /// Between two looks at a node.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A node that leaves takes thirty seconds at most.
-const DRAIN_LIMIT: Duration = Duration::from_secs(45);
+/// A node that leaves takes a minute at most.
+const DRAIN_LIMIT: Duration = Duration::from_secs(75);
 
 /// A recovery is one write; what it takes is whoever is left to hear of it.
 const RECOVER_LIMIT: Duration = Duration::from_secs(10);

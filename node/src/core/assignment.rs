@@ -42,7 +42,7 @@ pub struct Assignment {
     /// Members that count as if they had come in a later view than their seat says: a link to them could
     /// not be repaired.
     pub anew: BTreeMap<NodeId, Epoch>,
-    /// Who may have a token of a partition: the logs that were members since partitions were listed.
+    /// Who may have a token of a partition; nobody else takes one.
     pub holders: BTreeSet<LogId>,
     /// Draining members that have given away all they had.
     pub drained: BTreeSet<LogId>,
@@ -112,6 +112,8 @@ pub enum Cause {
         /// Who listed them.
         by: LogId,
     },
+    /// A member wants to take tokens of partitions.
+    Holds(LogId),
     /// Something may be lost between a node, a member since that view, and another.
     Broken(NodeId, Epoch),
     /// A draining member has given away all it had.
@@ -256,6 +258,7 @@ impl Body for Assignment {
                 let maker = state.and_then(|state| state.spouts.get(prototype));
                 maker == Some(&None) && seat_of(head, *by).is_some()
             }
+            Cause::Holds(log) => seat_of(head, *log).is_some() && !self.holders.contains(log),
             Cause::Broken(node, since) => {
                 head.seat(*node).is_some_and(|seat| self.since(seat) == *since)
             }

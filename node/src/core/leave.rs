@@ -15,7 +15,7 @@ use membership::{NodeId, Time, view_log};
 use super::{Action, Cause, Ending, Event, NodeCore};
 
 /// How long a node that leaves takes at most.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 
 /// How far our own leaving has come.
 #[derive(Debug)]

@@ -342,8 +342,13 @@ impl NodeCore {
                 }
             }
             Message::Token(token) => {
-                let Some(layout) = self.layout.clone() else { return };
-                if self.is_known_spout(token.id) {
+                let Some((view, layout)) = self.view.as_ref().zip(self.layout.clone()) else {
+                    return;
+                };
+                if !view.body.holders.contains(&self.log_id) {
+                    // Said again until it is taken.
+                    self.causes.push(Cause::Holds(self.log_id));
+                } else if self.is_known_spout(token.id) {
                     self.send(from, Message::Taken(token.id), out);
                     self.tokens.take(token, &layout, &self.setup.plans, out);
                 }

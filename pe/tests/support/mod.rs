@@ -23,7 +23,9 @@ use pe::{
     PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport,
     Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
 };
-use routing::{BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal};
+use routing::{
+    BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal,
+};
 
 /// Slots of every cluster here.
 const SLOTS: usize = 64;

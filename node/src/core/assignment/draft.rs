@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::view_log::{Head, LogId, Seat};
+use membership::view_log::{Head, LogId, Seat, State};
 use membership::{Epoch, Member, NodeId};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
@@ -30,7 +30,7 @@ pub(super) fn next(
     after.activate(&world);
     after.move_slots(&world);
     after.move_tasks(&world);
-    after.hold(next);
+    after.hold(head, next);
     after.start(next);
     after
 }
@@ -46,7 +46,11 @@ struct World<'h> {
 fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
     let all = causes.iter().filter_map(|cause| match cause {
         Cause::Installed(epoch, units) => Some(units.iter().map(|&unit| (unit, *epoch))),
-        Cause::Advance(..) | Cause::Listed { .. } | Cause::Broken(..) | Cause::Drained(_) => None,
+        Cause::Advance(..)
+        | Cause::Listed { .. }
+        | Cause::Holds(_)
+        | Cause::Broken(..)
+        | Cause::Drained(_) => None,
     });
     // By several nodes that each claim it, the highest epoch: it is the one that may be pending.
     let mut installed = BTreeMap::new();
@@ -117,6 +121,9 @@ impl Assignment {
                 let maker = spouts.get_mut(prototype).expect("only what is wanted is heeded");
                 // Of two who listed, one makes the tokens.
                 maker.get_or_insert(*by);
+            }
+            Cause::Holds(log) => {
+                self.holders.insert(*log);
             }
             Cause::Broken(node, _) => {
                 self.anew.insert(*node, number);
@@ -230,16 +237,25 @@ impl Assignment {
 
     /// Where every process that may have held a token is gone, nothing is read any more and no state is left
     /// either: topologies that run begin anew.
-    fn hold(&mut self, head: &Head) {
+    ///
+    /// A process that has taken the place of another holds nothing until it has asked to: after a cold
+    /// restart the new ones come one by one, while the view still names the old ones.
+    fn hold(&mut self, before: &Head, head: &Head) {
         let had_holders = !self.holders.is_empty();
         self.holders.retain(|&log| seat_of(head, log).is_some());
         if had_holders && self.holders.is_empty() {
             let running = self.topologies.iter_mut().filter(|t| t.phase == Phase::Running);
             running.flat_map(|t| t.spouts.values_mut()).for_each(|maker| *maker = None);
         }
-        if self.topologies.iter().flat_map(|t| t.spouts.values()).any(Option::is_some) {
-            self.holders.extend(head.seats.iter().map(|seat| seat.log));
+        let mut makers = self.topologies.iter().flat_map(|t| t.spouts.values());
+        if self.holders.is_empty() && makers.any(Option::is_some) {
+            self.holders.extend(head.seats.iter().filter(|seat| is_active(seat)).map(|s| s.log));
         }
+        let has_come_in = |seat: &&Seat| {
+            is_active(seat)
+                && seat_of(before, seat.log).is_some_and(|was| was.state == State::Joining)
+        };
+        self.holders.extend(head.seats.iter().filter(has_come_in).map(|seat| seat.log));
     }
 
     /// Topologies run once enough members are there and have what is theirs, and do not stop when there are

@@ -1,3 +1,5 @@
+//! Histories of members, each step checked as acceptors check it.
+
 use std::collections::BTreeSet;
 
 use membership::view_log::{ClusterId, Digest, DiskId, Generation, Head, LogId, Seat, State};
@@ -211,16 +213,23 @@ fn partitions_are_listed_once() {
 
 #[test]
 fn when_every_process_is_gone_a_topology_begins_anew() {
+    let maker = |at: &(Head, Assignment)| at.1.topologies[0].spouts[&0];
     let by = Cause::Listed { topology: 0, prototype: 0, by: log(1, 1) };
-    let both = |number| head(number, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]);
-    let listed = follow(&two_nodes(), both(5), &[by]);
-    let one = follow(&listed, head(6, &[(1, 2, ACTIVE), (2, 1, ACTIVE)]), &[]);
-    assert!(one.1.topologies[0].spouts[&0].is_some(), "the other may have its tokens");
-    let none = follow(&one, head(7, &[(1, 2, ACTIVE), (2, 2, ACTIVE)]), &[]);
-    assert!(none.1.topologies[0].spouts[&0].is_some(), "one of them has come since");
-    let fresh = follow(&listed, head(6, &[(1, 2, ACTIVE), (2, 2, ACTIVE)]), &[]);
-    assert_eq!(fresh.1.topologies[0].spouts[&0], None);
-    assert_eq!(fresh.1.topologies[0].phase, Phase::Running);
+    let seats = |one, two| [(1, one, ACTIVE), (2, two, ACTIVE)];
+    let listed = follow(&two_nodes(), head(5, &seats(1, 1)), &[by]);
+    let one = follow(&listed, head(6, &seats(2, 1)), &[]);
+    assert!(maker(&one).is_some(), "the other may have its tokens");
+    let fresh = follow(&one, head(7, &seats(2, 2)), &[]);
+    assert_eq!((maker(&fresh), fresh.1.topologies[0].phase), (None, Phase::Running));
+    let at_once = follow(&listed, head(6, &seats(2, 2)), &[]);
+    assert_eq!(maker(&at_once), None);
+    // One that has come back and taken tokens over keeps them when the other goes too.
+    let holds = Cause::Holds(log(1, 2));
+    assert!(one.1.wants(&one.0, &holds));
+    let held = follow(&one, head(7, &seats(2, 1)), std::slice::from_ref(&holds));
+    assert!(!held.1.wants(&held.0, &holds));
+    let kept = follow(&held, head(8, &seats(2, 2)), &[]);
+    assert!(maker(&kept).is_some());
 }
 
 #[test]

@@ -1,0 +1,230 @@
+//! Nodes are killed, stopped, started again and robbed of their disks, and the cluster goes on.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+
+use support::{Node, agree, flow, wait_for};
+
+/// Where the nodes of a test are, and what all of them run: text that is played for ever.
+struct Ground {
+    folder: PathBuf,
+    topology: PathBuf,
+    expected_nodes: usize,
+}
+
+impl Ground {
+    fn new(test: &str, expected_nodes: usize) -> Self {
+        let folder = support::folder(test);
+        let topology = support::top_words(&folder, &support::corpus(), ", repeat = 1000000");
+        Self { folder, topology, expected_nodes }
+    }
+
+    /// Starts a node: one that founds the cluster, one that joins, or one that has been a member.
+    #[track_caller]
+    fn start(&self, name: &str, entry: Entry<'_>) -> Node {
+        let expected = self.expected_nodes.to_string();
+        let mut arguments = vec!["--topology", self.topology.to_str().unwrap()];
+        arguments.extend(["--containers", "1", "--expected-nodes", &expected]);
+        match entry {
+            Entry::Found => arguments.push("--bootstrap"),
+            Entry::By(node) => arguments.extend(["--join", &node.addresses.control]),
+        }
+        Node::start(support::starling(), &self.folder.join(name), arguments)
+    }
+
+    /// Nodes by the names a, b, c, ... that have handled events together.
+    #[track_caller]
+    fn nodes(&self) -> Vec<Node> {
+        let mut nodes: Vec<Node> = Vec::new();
+        for name in ('a'..).take(self.expected_nodes) {
+            let entry = nodes.first().map_or(Entry::Found, Entry::By);
+            let node = self.start(&name.to_string(), entry);
+            nodes.push(node);
+        }
+        let all: Vec<_> = nodes.iter().collect();
+        agree(&all);
+        flow(&all);
+        nodes
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Entry<'n> {
+    Found,
+    By(&'n Node),
+}
+
+fn in_doubt(nodes: &[Node]) -> u64 {
+    nodes.iter().map(|node| node.status().topologies[0].in_doubt).sum()
+}
+
+#[track_caller]
+fn all_agree(nodes: &[Node]) -> u64 {
+    let all: Vec<_> = nodes.iter().collect();
+    let epoch = agree(&all);
+    flow(&all);
+    epoch
+}
+
+/// The second that is killed is the one by which all came in.
+#[test]
+fn five_nodes_survive_two_kills_and_then_all_are_restarted_one_by_one() {
+    let ground = Ground::new("kills", 5);
+    let mut nodes = ground.nodes();
+    for place in [3, 0] {
+        let killed = nodes.remove(place);
+        let name = killed.folder().file_name().unwrap().to_str().unwrap().to_owned();
+        killed.kill();
+        all_agree(&nodes);
+        nodes.push(ground.start(&name, Entry::By(&nodes[0])));
+        all_agree(&nodes);
+    }
+    let doubt = in_doubt(&nodes);
+    for _ in 0..5 {
+        let node = nodes.remove(0);
+        let name = node.folder().file_name().unwrap().to_str().unwrap().to_owned();
+        let before = in_doubt(&nodes);
+        let folder = node.folder().to_owned();
+        let code = node.terminate().code();
+        assert_eq!(code, Some(0), "{}", fs::read_to_string(folder.join("log")).unwrap());
+        assert_eq!(in_doubt(&nodes), before, "who leaves confirms all it was given");
+        nodes.push(ground.start(&name, Entry::By(&nodes[0])));
+        all_agree(&nodes);
+    }
+    assert!(doubt > 0, "what the killed had was in doubt");
+    for node in &nodes {
+        let topology = node.status().topologies.remove(0);
+        assert_eq!(topology.dropped.len(), 0, "{:?}", topology.dropped);
+    }
+}
+
+#[test]
+fn a_cluster_that_was_killed_whole_is_found_again_on_its_disks() {
+    let ground = Ground::new("cold", 3);
+    let nodes = ground.nodes();
+    let before = nodes[0].status();
+    let ports: Vec<_> = nodes.iter().map(|node| node.addresses.control.clone()).collect();
+    nodes.into_iter().for_each(Node::kill);
+    // Nobody is told whom to join: the view says where the others are.
+    let again = ["a", "b", "c"].iter().zip(&ports).map(|(name, control)| {
+        let arguments = [
+            "--topology",
+            ground.topology.to_str().unwrap(),
+            "--containers",
+            "1",
+            "--bootstrap",
+            "--listen",
+            control,
+        ];
+        Node::start(support::starling(), &ground.folder.join(name), arguments)
+    });
+    let again: Vec<_> = again.collect();
+    let epoch = all_agree(&again);
+    assert!(epoch > before.epoch, "epoch {}, then {epoch}", before.epoch);
+    for node in &again {
+        node.wait_to_say(&["the data directory belongs to a cluster; this node goes on in it"]);
+        assert!(node.said(&["founded a cluster"]).is_none());
+        let run = node.status().run;
+        assert_eq!(run, 2);
+    }
+}
+
+#[test]
+fn a_joiner_that_is_killed_on_its_way_in_has_changed_nothing() {
+    let ground = Ground::new("joiner", 3);
+    let nodes = ground.nodes();
+    for _ in 0..3 {
+        let joiner = ground.start("d", Entry::By(&nodes[1]));
+        // As soon as something is on its way to it.
+        wait_for("something to move", || {
+            let status = nodes[0].status();
+            (status.moving > 0 || status.members.iter().any(|m| m.node == joiner.name()))
+                .then_some(())
+        });
+        joiner.kill();
+        all_agree(&nodes);
+        fs::remove_dir_all(ground.folder.join("d")).unwrap();
+    }
+    // And one that is let live.
+    let joiner = ground.start("d", Entry::By(&nodes[2]));
+    let mut all = nodes;
+    all.push(joiner);
+    all_agree(&all);
+}
+
+#[test]
+fn a_node_whose_disk_is_wiped_comes_in_as_another_member() {
+    let ground = Ground::new("wiped", 3);
+    let mut nodes = ground.nodes();
+    let lost = nodes.remove(2);
+    let name = lost.name().to_owned();
+    lost.kill();
+    fs::remove_dir_all(ground.folder.join("c")).unwrap();
+    let blank = ground.start("c", Entry::By(&nodes[1]));
+    assert_ne!(blank.name(), name);
+    nodes.push(blank);
+    all_agree(&nodes);
+}
+
+/// Two of three are gone for good: only an order brings the third to go on without them.
+#[test]
+fn a_lost_majority_is_given_up_by_order_only() {
+    let ground = Ground::new("majority", 3);
+    let mut nodes = ground.nodes();
+    nodes.split_off(1).into_iter().for_each(Node::kill);
+    let last = &nodes[0];
+    let before = last.wait_to_show("too few voters", |status| status.is_degraded);
+    assert_eq!(before.members.len(), 3);
+    let recover = |flags: &[&str]| {
+        let mut command = support::starling();
+        command.args(["recover", "--http", &last.addresses.http]).args(flags);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = recover(&[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--unsafe"), "{said}");
+    let (code, said) = recover(&["--unsafe"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("RECOVERED without a majority"), "{said}");
+    assert!(said.contains(&before.members.iter().find(|m| !m.is_self).unwrap().node), "{said}");
+    last.wait_to_say(&["UNSAFE RECOVERY"]);
+    all_agree(&nodes);
+    let (code, said) = {
+        let output = support::starling()
+            .args(["recover", "--unsafe", "--http", &nodes[0].addresses.http])
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("nothing to recover"), "{said}");
+}
+
+#[test]
+fn orders_need_the_token_of_the_node() {
+    let ground = Ground::new("token", 1);
+    let nodes = ground.nodes();
+    let wrong = ground.folder.join("wrong");
+    fs::write(&wrong, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let drain = |token: &str| {
+        let http = &nodes[0].addresses.http;
+        let output =
+            support::starling().args(["drain", "--http", http, "--token", token]).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = drain(wrong.to_str().unwrap());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("is not the token of this node"), "{said}");
+    let (code, said) = drain("nowhere");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cannot read the token nowhere"), "{said}");
+    all_agree(&nodes);
+    let right = ground.folder.join("a").join("admin.token");
+    let (code, said) = drain(right.to_str().unwrap());
+    assert_eq!(code, Some(0), "{said}");
+}
