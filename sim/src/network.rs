@@ -11,6 +11,7 @@ use bytes::Bytes;
 use membership::{NodeId, Time};
 use node::link::{LinkAnswer, LinkHello};
 use node::{Hello, Message};
+use routing::{BatchHeader, Frame, FrameError, FrameHeader, FrameKind};
 
 use crate::Chance;
 
@@ -53,6 +54,17 @@ impl Letter {
         }
     }
 
+    /// Whether it is a frame with events in it.
+    fn has_events(&self) -> bool {
+        let Self::Frame(_, bytes) = self else { return false };
+        let header = bytes.first_chunk().expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("it was sealed");
+        let mut frame = Frame::new(header, bytes.slice(FrameHeader::LEN..)).expect("it was sealed");
+        let has_rows =
+            |batch: Result<(BatchHeader, Bytes), FrameError>| batch.is_ok_and(|(b, _)| b.rows > 0);
+        header.kind == FrameKind::Batches && frame.any(has_rows)
+    }
+
     /// Whether it goes from the writer of a data stream to the reader.
     fn is_written(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Frame(..))
@@ -84,13 +96,14 @@ impl Network {
         self.letters.insert((*last, self.sent), (from, to, letter));
     }
 
-    /// Loses what is under way on the data streams of one node to another; how many frames there were.
+    /// Loses what is under way on the data streams of one node to another; how many frames with events there
+    /// were. Others have credits or fences.
     pub(crate) fn lose_frames(&mut self, writer: NodeId, reader: NodeId) -> usize {
         let mut frames = 0;
         self.letters.retain(|_, (from, to, letter)| {
             let way = if letter.is_written() { (writer, reader) } else { (reader, writer) };
             let is_lost = letter.link() == Link::Data && (*from, *to) == way;
-            frames += usize::from(is_lost && matches!(letter, Letter::Frame(..)));
+            frames += usize::from(is_lost && letter.has_events());
             !is_lost
         });
         frames

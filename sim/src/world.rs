@@ -123,7 +123,7 @@ impl World {
     }
 
     /// Breaks the data link from one node to another: what is under way on it is lost, and the writer
-    /// notices. How many frames were lost.
+    /// notices. How many frames with events were lost.
     pub fn break_link(&mut self, from: NodeId, to: NodeId) -> usize {
         let lost = self.network.lose_frames(from, to);
         if lost > 0 {

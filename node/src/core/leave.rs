@@ -195,9 +195,8 @@ mod tests {
         let mut core = NodeCore::new(setup, gossip, log, log_id);
         let mut out = Vec::new();
         core.step(Time::default(), Input::Started, &mut out);
-        let stamp = out.drain(..).find_map(|action| match action {
-            Action::Persist(stamp, _) => Some(stamp),
-            _ => None,
+        let stamp = out.drain(..).find_map(|action| {
+            if let Action::Persist(stamp, _) = action { Some(stamp) } else { None }
         });
         core.step(Time::default(), Input::Persisted(stamp.unwrap()), &mut out);
         let layout = core.layout.as_ref().unwrap().digest;
@@ -214,9 +213,8 @@ mod tests {
     }
 
     fn ending(out: &[Action]) -> Option<Ending> {
-        out.iter().find_map(|action| match action {
-            Action::Exit(ending) => Some(ending.clone()),
-            _ => None,
+        out.iter().find_map(|action| {
+            if let Action::Exit(ending) = action { Some(ending.clone()) } else { None }
         })
     }
 
