@@ -80,6 +80,17 @@ fn render(status: &Status) -> String {
             status.moving, status.arriving, status.leaving
         );
     }
+    if status.units_taken > 0 {
+        let ms = |micros: u64| format!("{}.{}", micros / 1000, micros / 100 % 10);
+        let _ = writeln!(
+            out,
+            "taken over by this node: {} units with {} bytes; they stood still for {} ms (median), {} (worst)",
+            grouped(status.units_taken),
+            grouped(status.bytes_taken),
+            ms(status.pause_median_us),
+            ms(status.pause_worst_us)
+        );
+    }
     out.push('\n');
     append(&mut out, "", &members(status));
     for topology in &status.topologies {
@@ -196,7 +207,8 @@ mod tests {
         "node": "00000000000000aa", "run": 3, "cluster": "starling", "version": "0.1.0",
         "uptime_ms": 7384000, "data_dir": "data", "epoch": 4, "coordinator": null,
         "voters_live": 1, "voters_needed": 2, "is_degraded": true, "moving": 342, "arriving": 300,
-        "leaving": 0, "units_taken": 0, "bytes_taken": 0, "slots": 1024,
+        "leaving": 0, "units_taken": 7, "bytes_taken": 2048, "pause_median_us": 12000,
+        "pause_worst_us": 31000, "slots": 1024,
         "key_hash": "xxh3-64",
         "members": [{"node": "00000000000000aa", "run": 1, "control": "127.0.0.1:4000",
             "data": "127.0.0.1:4001", "http": null, "containers": 2, "state": "active",
@@ -216,6 +228,7 @@ mod tests {
             "up 2 h 3 min",
             "epoch 4, 1 members, 1024 slots",
             "DEGRADED: 1 of 2 voters needed",
+            "taken over by this node: 7 units with 2 048 bytes; they stood still for 12.0 ms (median), 31.0",
             "moving: 342 slots and numbered instances; 300 to this node, 0 from it",
             "00000000000000aa    1  active  127.0.0.1:4000  127.0.0.1:4001     -           2    342  voter, this node",
             "topology top-words (00000000000000bb): running",

@@ -13,7 +13,8 @@
 mod giving;
 mod taking;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use membership::view_log::LogId;
 use membership::{Epoch, NodeId, Run, Time};
@@ -88,12 +89,41 @@ pub(super) struct Handoff {
 }
 
 /// What has been moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Units taken over with their state.
     pub(super) units: u64,
     /// Bytes of state taken over.
     pub(super) bytes: u64,
+    /// How long units stood still, and how many did; the last of them.
+    pauses: VecDeque<(Duration, usize)>,
+}
+
+/// Pauses that are remembered.
+const PAUSES_MAX: usize = 1024;
+
+impl Counts {
+    fn paused(&mut self, pause: Duration, units: usize) {
+        if self.pauses.len() == PAUSES_MAX {
+            self.pauses.pop_front();
+        }
+        self.pauses.push_back((pause, units));
+    }
+
+    /// The median and the longest time that a unit stood still.
+    pub(super) fn pauses(&self) -> (Duration, Duration) {
+        let mut sorted: Vec<_> = self.pauses.iter().copied().collect();
+        sorted.sort_unstable();
+        let half = sorted.iter().map(|(_, units)| units).sum::<usize>() / 2;
+        let mut seen = 0;
+        let median = sorted.iter().find(|(_, units)| {
+            seen += units;
+            seen > half
+        });
+        let longest =
+            |found: Option<&(Duration, usize)>| found.map_or(Duration::ZERO, |(at, _)| *at);
+        (longest(median), longest(sorted.last()))
+    }
 }
 
 /// What comes of a step beside actions.
@@ -143,8 +173,8 @@ impl Handoff {
     }
 
     /// What has been moved here.
-    pub(super) fn counts(&self) -> Counts {
-        self.counts
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     fn number(&mut self) -> u64 {

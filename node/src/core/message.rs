@@ -192,6 +192,8 @@ pub enum Event {
     Phase(String, Phase),
     /// What the view log has to say.
     Log(view_log::Event),
+    /// So many units were taken over from a node with their state, and stood still for so long.
+    TookOver(NodeId, usize, Duration),
     /// Units could not be taken over from a node; it is tried again.
     HandoffFailed(NodeId, String),
     /// A peer's gossip was not believed.

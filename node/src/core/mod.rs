@@ -330,8 +330,10 @@ impl NodeCore {
                 self.follow(now, outcome, out);
             }
             Message::Ask { epoch, round } => {
-                // Of another view than ours it proves nothing, and the view log sees to that.
-                if self.view.as_ref().is_some_and(|view| view.head.number == epoch) {
+                // Of another view than ours it proves nothing, and the view log sees to that. Nor does what
+                // we have, if the view still names the process before this one.
+                let is_of_now = self.view.as_ref().is_some_and(|view| view.head.number == epoch);
+                if is_of_now && self.is_seated() {
                     self.ask_containers(Some((from, round)), out);
                 }
             }
@@ -374,7 +376,7 @@ impl NodeCore {
         let layout = Arc::new(assignment::layout(&view, self.me(), &self.setup.plans));
         self.tell_of(now, before.as_deref(), &view, out);
         self.reach(before.as_deref(), &view, out);
-        self.handoff.give_up(&view, out);
+        self.handoff.give_up(now, &view, out);
         out.push(Action::Lay(Arc::clone(&layout)));
         self.handoff.release(&view, out);
         self.tokens.lay(&layout, &self.setup.plans, out);
@@ -595,8 +597,13 @@ impl NodeCore {
         .collect()
     }
 
+    /// Whether the view names this very process, and not one before it or none.
+    fn is_seated(&self) -> bool {
+        self.log.seat().is_some_and(|seat| seat.log == self.log_id)
+    }
+
     fn run_rounds(&mut self, now: Time, out: &mut Vec<Action>) {
-        let Some(view) = self.view.clone() else { return };
+        let Some(view) = self.view.clone().filter(|_| self.is_seated()) else { return };
         let phases = self.rounds.verdict(&view);
         self.causes.extend(phases.into_iter().map(|(at, phase)| Cause::Advance(at, phase)));
         if let Some(round) = self.rounds.next(now, &view) {

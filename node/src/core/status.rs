@@ -45,6 +45,10 @@ pub struct Status {
     pub units_taken: u64,
     /// Bytes of state that came with them.
     pub bytes_taken: u64,
+    /// How long they stood still, in microseconds: the median of the last of them.
+    pub pause_median_us: u64,
+    /// The longest of those times.
+    pub pause_worst_us: u64,
     /// How many slots the cluster has.
     pub slots: u32,
     /// The name of the key hash.
@@ -173,6 +177,7 @@ pub(super) fn of(core: &NodeCore) -> Status {
     let runs = core.run_reports();
     let (live, needed) = core.log.quorum().unwrap_or_default();
     let ((arriving, leaving), counts) = (core.handoff.moving(), core.handoff.counts());
+    let (median, worst) = counts.pauses();
     Status {
         node: me.node.to_string(),
         run: me.run.0,
@@ -190,6 +195,8 @@ pub(super) fn of(core: &NodeCore) -> Status {
         leaving,
         units_taken: counts.units,
         bytes_taken: counts.bytes,
+        pause_median_us: micros(Time(median)),
+        pause_worst_us: micros(Time(worst)),
         slots: setup.slots,
         key_hash: routing::KEY_HASH.to_owned(),
         members: members.collect(),

@@ -407,6 +407,10 @@ fn tell(event: &Event) {
         }
         Event::Phase(topology, phase) => tracing::info!(topology, ?phase, "topology"),
         Event::Log(event) => tell_of_log(event),
+        Event::TookOver(node, units, pause) => {
+            let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(from = %node, units, pause_ms, "took over");
+        }
         Event::HandoffFailed(node, why) => {
             tracing::error!(%node, "units cannot be taken over, it is tried again: {why}");
         }

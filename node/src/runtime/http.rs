@@ -254,6 +254,8 @@ mod tests {
             leaving: 0,
             units_taken: 0,
             bytes_taken: 0,
+            pause_median_us: 0,
+            pause_worst_us: 0,
             slots: 1024,
             key_hash: routing::KEY_HASH.to_owned(),
             members: (epoch > 0).then(member).into_iter().collect(),

@@ -30,6 +30,8 @@ pub(super) struct Taking {
     from: NodeId,
     streams: Vec<Stream>,
     is_sealing: bool,
+    /// When the first seal was asked for.
+    sealed: Option<Time>,
     /// Whether all is here and the view log has been told.
     is_whole: bool,
     /// When it begins anew, after a chunk that could not be read.
@@ -89,7 +91,7 @@ impl Taking {
 
 impl Handoff {
     /// Before the containers have a new layout: what came for nothing goes, or they would serve it.
-    pub(in super::super) fn give_up(&mut self, view: &View, out: &mut Vec<Action>) {
+    pub(in super::super) fn give_up(&mut self, now: Time, view: &View, out: &mut Vec<Action>) {
         let wanted = self.wanted(view);
         let log = self.log;
         self.taking.retain(|key, taking| {
@@ -102,9 +104,12 @@ impl Handoff {
                     view.body.share(unit).is_some_and(|share| share.active.owner() == log)
                 };
                 taking.discard(|unit| !(taking.is_whole && is_ours(unit)), out);
-                if taking.is_whole {
-                    let taken = units.iter().filter(|&&unit| is_ours(unit)).count();
+                let taken = units.iter().filter(|&&unit| is_ours(unit)).count();
+                if taking.is_whole && taken > 0 {
+                    let pause = taking.sealed.map_or(Duration::ZERO, |sealed| now - sealed);
                     self.counts.units += taken as u64;
+                    self.counts.paused(pause, taken);
+                    out.push(Action::Tell(Event::TookOver(taking.from, taken, pause)));
                 }
             }
             is_wanted
@@ -130,7 +135,14 @@ impl Handoff {
             }
             let streams = ends.into_iter().map(|(ends, units)| self.stream(ends, units));
             let streams = streams.collect();
-            let taking = Taking { from, streams, is_sealing: false, is_whole: false, anew: None };
+            let taking = Taking {
+                from,
+                streams,
+                is_sealing: false,
+                sealed: None,
+                is_whole: false,
+                anew: None,
+            };
             self.taking.insert(key, taking);
         }
     }
@@ -183,6 +195,9 @@ impl Handoff {
                     continue;
                 }
                 asking += 1;
+                if taking.is_sealing {
+                    taking.sealed.get_or_insert(now);
+                }
                 stream.state = Progress::Asked(now + RETRY);
                 let units = if stream.is_known { Vec::new() } else { stream.units.clone() };
                 let pull = Pull {
@@ -217,7 +232,7 @@ impl Handoff {
         let mut numbers = self.numbers;
         for taking in self.taking.values_mut().filter(|t| t.anew.is_some_and(|at| at <= now)) {
             taking.discard(|_| true, out);
-            (taking.anew, taking.is_sealing) = (None, false);
+            (taking.anew, taking.is_sealing, taking.sealed) = (None, false, None);
             for stream in &mut taking.streams {
                 numbers += 1;
                 (stream.number, stream.chunk) = (numbers, 0);
