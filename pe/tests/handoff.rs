@@ -670,7 +670,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(cases(100))]
+    #![proptest_config(cases(60))]
 
     #[test]
     fn units_move_to_and_fro_and_nothing_is_lost_doubled_or_out_of_order(
