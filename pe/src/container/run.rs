@@ -2,6 +2,7 @@
 
 mod fences;
 mod gate;
+mod moving;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,14 +17,12 @@ use super::edge::{EdgeSide, held};
 use super::handoffs::Laying;
 use super::mark::Mark;
 use super::message::{Action, Contents, Credit, Input, Parcel, Returned};
-use crate::chunk::{ChunkWriter, Copied};
 use crate::event_type::AnyBatch;
-use crate::host::{AnyHost, Delivery, Here, PartitionState, Pass, Source};
+use crate::host::{AnyHost, Delivery, PartitionState, Source};
 use crate::layout::{Layout, Phase};
 use crate::pe::Removal;
 use crate::report::{HostReport, PartitionReport, RunReport};
 use crate::topology::{InstancePlan, Plan};
-use crate::units::Units;
 use crate::{Registry, Unit};
 
 /// A topology in one container.
@@ -166,74 +165,6 @@ impl Run {
         }
         self.held += held(&parcel);
         self.take(parcel, desk, out);
-    }
-
-    /// Begins to copy units ahead of a handoff.
-    pub(super) fn copy(&mut self, handoff: u64, units: &Arc<Units>) {
-        for (at, slot) in self.hosts.iter_mut().enumerate() {
-            slot.host.copy(handoff, units, (self.topology, at));
-        }
-    }
-
-    /// Writes more of the copy of a host; whether it has nothing more in this pass.
-    pub(super) fn write(
-        &mut self,
-        host: usize,
-        handoff: u64,
-        pass: Pass,
-        chunk: &mut ChunkWriter,
-    ) -> bool {
-        chunk.set_place(self.topology, host);
-        self.hosts[host].host.write(handoff, pass, chunk)
-    }
-
-    /// A copy is over.
-    pub(super) fn forget(&mut self, handoff: u64) {
-        self.hosts.iter_mut().for_each(|slot| slot.host.forget(handoff));
-    }
-
-    /// Takes in an instance that is about to live here. Of a stage that has ended, none is wanted.
-    pub(super) fn stage(
-        &mut self,
-        prototype: u16,
-        copied: Copied<'_>,
-        desk: &Desk,
-    ) -> Result<(), String> {
-        let at = usize::from(prototype);
-        if self.plan.prototypes[at].stage < self.stages_removed as usize {
-            return Ok(());
-        }
-        self.hosts[at].host.stage(copied, desk.now)
-    }
-
-    /// Drops what was staged of some units.
-    pub(super) fn unstage(&mut self, units: &Units) {
-        for (at, slot) in self.hosts.iter_mut().enumerate() {
-            slot.host.unstage(units.of((self.topology, at)));
-        }
-    }
-
-    /// Units that were sealed are served again: what was kept for them first.
-    pub(super) fn resume(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
-        self.hosts.iter_mut().for_each(|slot| slot.host.resume());
-        self.refresh(desk);
-        self.unkeep(|_, _, origin| origin.is_none(), desk);
-        self.settle(desk, out);
-    }
-
-    /// How many prototypes there are.
-    pub(super) fn host_count(&self) -> usize {
-        self.hosts.len()
-    }
-
-    /// How many instances a prototype has; `None` if there is no such prototype.
-    pub(super) fn instances(&self, prototype: u16) -> Option<InstancePlan> {
-        self.plan.prototypes.get(usize::from(prototype)).map(|known| known.instances)
-    }
-
-    /// The name of a prototype.
-    pub(super) fn name(&self, prototype: u16) -> &str {
-        &self.plan.prototypes[usize::from(prototype)].name
     }
 
     /// Takes a batch, and handles what comes of it here.
@@ -409,34 +340,6 @@ impl Run {
             self.remove_stage(self.stages_removed as usize, Removal::Ended, desk, out);
             self.stages_removed += 1;
         }
-    }
-
-    /// Lets instances go that live elsewhere, and makes those that have to be here.
-    fn move_instances(&mut self, at: usize, removed: usize, laying: &Laying, desk: &Desk) {
-        let (me, layout, handoffs) = (desk.me, &desk.layout, &desk.handoffs);
-        let place = (self.topology, at);
-        let (still, staged) = (handoffs.still.of(place), handoffs.staged.of(place));
-        let gone = laying.gone.of(place);
-        let host = &mut self.hosts[at].host;
-        host.unstage(laying.discarded.of(place));
-        // Of a stage that ends, nothing is made, and nothing goes that was not handed over before.
-        if self.plan.prototypes[at].stage < removed {
-            let (has_key, has_task) = (|hash| !gone.has_key(hash), |task| !gone.has_task(task));
-            host.settle(desk.now, &Here { has_key: &has_key, has_task: &has_task, tasks: &[] });
-        } else {
-            let mut tasks = match desk.phase(self.topology) {
-                Phase::Waiting => Vec::new(),
-                Phase::Running | Phase::Ending(_) | Phase::Ended => {
-                    layout.tasks(&self.plan, (usize::from(self.topology), at), me)
-                }
-            };
-            let lives = tasks.clone();
-            tasks.retain(|&task| !still.has_task(task));
-            let has_key = |hash| layout.has_key(hash, me) || staged.has_key(hash);
-            let has_task = |task| lives.contains(&task) || staged.has_task(task);
-            host.settle(desk.now, &Here { has_key: &has_key, has_task: &has_task, tasks: &tasks });
-        }
-        host.resume();
     }
 
     pub(super) fn remove_all(&mut self, reason: Removal, desk: &mut Desk, out: &mut Vec<Action>) {
