@@ -12,6 +12,8 @@
 
 mod giving;
 mod taking;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -40,14 +42,18 @@ pub struct StreamId {
 pub enum HandoffMessage {
     /// From the node that takes: the next chunk?
     Pull(Pull),
-    /// From the node that gives: a chunk.
+    /// From the node that gives: a chunk, or as much of it as fits a message.
     Piece {
         /// Of which stream.
         stream: StreamId,
-        /// Its number.
+        /// The number of the chunk.
         chunk: u32,
         /// What it is.
         kind: ChunkKind,
+        /// Where in the chunk this piece begins.
+        offset: u32,
+        /// How long the chunk is.
+        len: u32,
         /// Instances, as their containers read and write them.
         bytes: Vec<u8>,
     },
@@ -62,6 +68,8 @@ pub struct Pull {
     pub stream: StreamId,
     /// Which chunk.
     pub chunk: u32,
+    /// From where in it: one of a large instance comes in pieces.
+    pub offset: u32,
     /// Whether the units are to be sealed.
     pub seal: bool,
     /// The view that named the next sets of the units.
@@ -159,8 +167,9 @@ impl Handoff {
     ) {
         match message {
             HandoffMessage::Pull(pull) => self.pulled(view, from, pull, out, outcome),
-            HandoffMessage::Piece { stream, chunk, kind, bytes } => {
-                self.piece(now, (from, stream), (chunk, kind), bytes, out, outcome);
+            HandoffMessage::Piece { stream, chunk, kind, offset, len, bytes } => {
+                let piece = taking::Piece { chunk, kind, offset, len, bytes };
+                self.piece(now, (from, stream), piece, out, outcome);
             }
             HandoffMessage::Unknown(stream) => self.unknown(from, stream, outcome),
         }

@@ -11,7 +11,7 @@ use membership::{Epoch, Member, NodeId};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
 
-use super::{Assignment, Came, Cause, Set, Share, is_active, may_own, seat_of};
+use super::{Assignment, Came, Cause, Seats, Set, Share, is_active, may_own, seat_of};
 
 /// The body that follows `before`, for the members of `next`.
 pub(super) fn next(
@@ -26,7 +26,8 @@ pub(super) fn next(
     }
     after.anew.retain(|&node, anew| next.seat(node).is_some_and(|seat| seat.since < *anew));
     after.drained.retain(|&log| seat_of(next, log).is_some());
-    let world = World { before: head, after: next, installed: installed(causes) };
+    let seats = Seats::new(next);
+    let world = World { before: head, after: next, seats, installed: installed(causes) };
     after.activate(&world);
     after.move_slots(&world);
     after.move_tasks(&world);
@@ -39,6 +40,8 @@ pub(super) fn next(
 struct World<'h> {
     before: &'h Head,
     after: &'h Head,
+    /// The seats of `after`.
+    seats: Seats<'h>,
     /// The units whose next sets have installed.
     installed: BTreeMap<Unit, Epoch>,
 }
@@ -63,12 +66,12 @@ fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
 
 impl World<'_> {
     fn is_seated(&self, log: LogId) -> bool {
-        seat_of(self.after, log).is_some()
+        self.seats.of(log).is_some()
     }
 
     /// The node with the disk of a log: a node that restarted keeps what it had, though it is empty.
     fn node_of(&self, log: LogId) -> Option<NodeId> {
-        self.after.seat_of(log.disk).map(Seat::node)
+        self.seats.of_disk(log.disk).map(Seat::node)
     }
 
     /// Where a unit is, or is on its way to; nothing if all of that is lost.
@@ -147,7 +150,7 @@ impl Assignment {
 
     /// Makes those next sets active that have installed.
     fn activate(&mut self, world: &World<'_>) {
-        let number = world.after.number;
+        let (number, former) = (world.after.number, Seats::new(world.before));
         for (unit, share) in self.shares_mut() {
             let Some(next) = &share.next else { continue };
             let has_installed = world.installed.get(&unit) == Some(&next.epoch);
@@ -160,7 +163,7 @@ impl Assignment {
             {
                 continue; // It was called back, and never went.
             }
-            let node = seat_of(world.before, before.owner()).map(Seat::node);
+            let node = former.of(before.owner()).map(Seat::node);
             let from = |node| ContainerId { node, container: before.container };
             share.came = node.map(|node| Came { from: from(node), at: number });
         }

@@ -8,7 +8,7 @@ use pe::topology::Plan;
 use pe::{Home, Layout, Place};
 use routing::ContainerId;
 
-use super::{Assignment, Share, View, is_active};
+use super::{Assignment, Seats, Share, View, is_active};
 
 /// Where everything lives under a view.
 pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> Layout {
@@ -19,7 +19,8 @@ pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> 
         containers: seat.member.containers,
         is_active: is_active(seat),
     });
-    let node_of = |log: LogId| head.seat_of(log.disk).map(Seat::node);
+    let seats = Seats::new(head);
+    let node_of = |log: LogId| seats.of_disk(log.disk).map(Seat::node);
     let node =
         |share: &Share| node_of(share.active.owner()).expect("a view that stands was checked");
     let slot = |share: &Share| Home {

@@ -3,13 +3,11 @@
 //! Proposers propose only what is valid; acceptors and learners check it all the same. What cannot be
 //! checked here is whether a set has really installed: that is known to its owner alone.
 
-use std::collections::BTreeSet;
-
 use membership::Epoch;
 use membership::view_log::Head;
 use pe::{CONTAINERS_MAX, Phase};
 
-use super::{Assignment, Set, Share, TopologyState, may_own, seat_of};
+use super::{Assignment, Seats, Set, Share, TopologyState, may_own};
 
 /// The most copies of a unit.
 const COPIES_MAX: usize = 7;
@@ -32,9 +30,10 @@ pub(super) fn check(body: &Assignment, head: &Head) -> Result<(), &'static str> 
     if tasks.map(Vec::len).sum::<usize>() > TASKS_MAX {
         return Err("it has too many numbered instances");
     }
+    let seats = Seats::new(head);
     for (_, share) in body.shares() {
-        check_set(&share.active, head, true)?;
-        share.next.as_ref().map_or(Ok(()), |next| check_set(next, head, false))?;
+        check_set(&share.active, head, &seats, true)?;
+        share.next.as_ref().map_or(Ok(()), |next| check_set(next, head, &seats, false))?;
         if share.next.as_ref().is_some_and(|next| next.epoch <= share.active.epoch) {
             return Err("a unit has a next set older than its active one");
         }
@@ -45,15 +44,20 @@ pub(super) fn check(body: &Assignment, head: &Head) -> Result<(), &'static str> 
     Ok(())
 }
 
-fn check_set(set: &Set, head: &Head, is_serving: bool) -> Result<(), &'static str> {
-    let copies: BTreeSet<_> = set.logs.iter().collect();
-    if copies.is_empty() || copies.len() != set.logs.len() || copies.len() > COPIES_MAX {
+fn check_set(
+    set: &Set,
+    head: &Head,
+    seats: &Seats<'_>,
+    is_serving: bool,
+) -> Result<(), &'static str> {
+    let is_repeated = || set.logs.iter().enumerate().any(|(at, log)| set.logs[..at].contains(log));
+    if set.logs.is_empty() || set.logs.len() > COPIES_MAX || is_repeated() {
         return Err("a set has no copies, too many, or one twice");
     }
     if set.epoch == Epoch(0) || set.epoch > head.number {
         return Err("a set is of a view that there was not");
     }
-    match seat_of(head, set.owner()) {
+    match seats.of(set.owner()) {
         Some(seat) if set.container < seat.member.containers => Ok(()),
         Some(_) => Err("a unit is in a container that its owner does not have"),
         None if is_serving => Err("a unit belongs to nobody"),
@@ -70,7 +74,8 @@ pub(super) fn check_next(
     if after.slots.len() != before.slots.len() || after.expected_nodes != before.expected_nodes {
         return Err("it has other settings of the cluster");
     }
-    let is_begun_anew = before.holders.iter().all(|&log| seat_of(head, log).is_none());
+    let seats = Seats::new(head);
+    let is_begun_anew = before.holders.iter().all(|&log| seats.of(log).is_none());
     if after.topologies.len() != before.topologies.len()
         || !before
             .topologies
@@ -82,7 +87,7 @@ pub(super) fn check_next(
     }
     let changed = before.shares().zip(after.shares()).filter(|(one, two)| one != two);
     for ((unit, share), (other, next)) in changed {
-        if unit != other || !may_follow(share, next, head) {
+        if unit != other || !may_follow(share, next, (head, &seats)) {
             return Err("a unit changed in a way that it may not");
         }
     }
@@ -110,10 +115,9 @@ fn follows(before: &TopologyState, after: &TopologyState, is_begun_anew: bool) -
 
 /// The changes of a unit: a next set is named, or named anew; a next set becomes active; or the unit
 /// begins empty, since no member has a copy.
-fn may_follow(before: &Share, after: &Share, head: &Head) -> bool {
+fn may_follow(before: &Share, after: &Share, (head, seats): (&Head, &Seats<'_>)) -> bool {
     let is_new = |set: &Set| {
-        set.epoch == head.number
-            && seat_of(head, set.owner()).is_some_and(|seat| may_own(head, seat))
+        set.epoch == head.number && seats.of(set.owner()).is_some_and(|seat| may_own(head, seat))
     };
     let may_be_next = |next: &Option<Set>| {
         next.as_ref().is_none_or(|next| before.next.as_ref() == Some(next) || is_new(next))
@@ -128,6 +132,6 @@ fn may_follow(before: &Share, after: &Share, head: &Head) -> bool {
         let is_marked = after.came == before.came || after.came.as_ref().is_none_or(came);
         return is_marked && after.next.as_ref().is_none_or(is_new);
     }
-    let is_lost = before.active.logs.iter().all(|&log| seat_of(head, log).is_none());
+    let is_lost = before.active.logs.iter().all(|&log| seats.of(log).is_none());
     is_lost && is_new(&after.active) && after.next.is_none() && after.came.is_none()
 }

@@ -4,10 +4,13 @@ use membership::view_log::LogId;
 use membership::{Epoch, NodeId};
 use pe::{ChunkKind, Unit};
 
-use super::{Action, Handoff, HandoffMessage, Outcome, Pull, View};
+use super::{Action, Handoff, HandoffMessage, Outcome, Pull, StreamId, View};
 
 /// The most streams at a time: more than two nodes of 64 containers have between them.
 const STREAMS_MAX: usize = 1 << 13;
+
+/// The most bytes of a chunk in one message: control messages are small, and gossip waits behind them.
+const PIECE_MAX: usize = 256 << 10;
 
 /// A stream that goes out.
 #[derive(Debug)]
@@ -30,6 +33,16 @@ pub(super) struct Giving {
 impl Giving {
     pub(super) fn units(&self) -> usize {
         self.units.len()
+    }
+
+    /// The last chunk from an offset on, if it is the one that is asked for.
+    fn piece(&self, stream: StreamId, chunk: u32, offset: u32) -> Option<HandoffMessage> {
+        let (number, kind, bytes) = self.last.as_ref()?;
+        let from = usize::try_from(offset).ok().filter(|_| *number == chunk)?;
+        let rest = bytes.get(from..)?;
+        let piece = rest[..rest.len().min(PIECE_MAX)].to_vec();
+        let len = u32::try_from(bytes.len()).expect("a chunk is some instances, or one");
+        Some(HandoffMessage::Piece { stream, chunk, kind: *kind, offset, len, bytes: piece })
     }
 
     /// Whether the view still wants these units to go there.
@@ -70,10 +83,7 @@ impl Handoff {
             giving.is_sealed = true;
             out.push(Action::Give(giving.container, pe::Input::Seal(giving.number)));
         }
-        if let Some((chunk, kind, bytes)) = giving.last.as_ref().filter(|last| last.0 == pull.chunk)
-        {
-            let (chunk, kind, bytes, stream) = (*chunk, *kind, bytes.clone(), pull.stream);
-            let piece = HandoffMessage::Piece { stream, chunk, kind, bytes };
+        if let Some(piece) = giving.piece(pull.stream, pull.chunk, pull.offset) {
             outcome.messages.push((from, piece));
         } else if pull.chunk == giving.next && !giving.is_asked {
             giving.is_asked = true;
@@ -118,8 +128,8 @@ impl Handoff {
         let chunk = giving.next;
         giving.next += 1;
         giving.is_asked = false;
-        giving.last = Some((chunk, kind, bytes.clone()));
-        outcome.messages.push((to, HandoffMessage::Piece { stream, chunk, kind, bytes }));
+        giving.last = Some((chunk, kind, bytes));
+        outcome.messages.extend(giving.piece(stream, chunk, 0).map(|piece| (to, piece)));
     }
 
     /// After the containers have a new layout: what the view does not want to go any more is released.

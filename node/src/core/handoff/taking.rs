@@ -8,7 +8,7 @@ use membership::{Epoch, NodeId, Time};
 use pe::{ChunkKind, Unit};
 
 use super::super::Event;
-use super::super::assignment::seat_of;
+use super::super::assignment::Seats;
 use super::{Action, Cause, Handoff, HandoffMessage, Outcome, Pull, StreamId, View};
 
 /// After this, a question is asked again.
@@ -45,8 +45,9 @@ struct Stream {
     /// The container there, and the one here.
     ends: (u16, u16),
     units: Vec<Unit>,
-    /// The chunk that comes next.
+    /// The chunk that comes next, and what is here of it.
     chunk: u32,
+    part: Vec<u8>,
     is_known: bool,
     state: Progress,
 }
@@ -149,12 +150,20 @@ impl Handoff {
 
     fn stream(&mut self, ends: (u16, u16), units: Vec<Unit>) -> Stream {
         let number = self.number();
-        Stream { number, ends, units, chunk: 0, is_known: false, state: Progress::Idle }
+        Stream {
+            number,
+            ends,
+            units,
+            chunk: 0,
+            part: Vec::new(),
+            is_known: false,
+            state: Progress::Idle,
+        }
     }
 
     /// What the view says is to come here: by who gives it and since when, from which container to which.
     fn wanted(&self, view: &View) -> Wanted {
-        let mut wanted = Wanted::new();
+        let (mut wanted, seats) = (Wanted::new(), Seats::new(&view.head));
         for (unit, share) in view.body.shares() {
             let Some(next) = share.next.as_ref().filter(|next| next.owner() == self.log) else {
                 continue;
@@ -164,7 +173,7 @@ impl Handoff {
             if giver == self.log && ends.0 == ends.1 {
                 continue;
             }
-            let Some(from) = seat_of(&view.head, giver).map(Seat::node) else { continue };
+            let Some(from) = seats.of(giver).map(Seat::node) else { continue };
             let of_giver = wanted.entry((giver, next.epoch)).or_insert((from, BTreeMap::new()));
             of_giver.1.entry(ends).or_default().push(unit);
         }
@@ -203,6 +212,7 @@ impl Handoff {
                 let pull = Pull {
                     stream: StreamId { run: self.run, number: stream.number },
                     chunk: stream.chunk,
+                    offset: u32::try_from(stream.part.len()).expect("at most CHUNK_MAX"),
                     seal: taking.is_sealing,
                     epoch,
                     container: stream.ends.0,
@@ -236,6 +246,7 @@ impl Handoff {
             for stream in &mut taking.streams {
                 numbers += 1;
                 (stream.number, stream.chunk) = (numbers, 0);
+                stream.part.clear();
                 (stream.is_known, stream.state) = (false, Progress::Idle);
             }
         }
@@ -265,16 +276,25 @@ impl Handoff {
         &mut self,
         now: Time,
         (from, id): (NodeId, StreamId),
-        (chunk, kind): (u32, ChunkKind),
-        bytes: Vec<u8>,
+        piece: Piece,
         out: &mut Vec<Action>,
         outcome: &mut Outcome,
     ) {
+        let Piece { chunk, kind, offset, len, bytes } = piece;
         let Some((taking, at)) = self.find(from, id) else { return };
         let stream = &mut taking.streams[at];
-        if chunk != stream.chunk || !matches!(stream.state, Progress::Asked(_)) {
+        let is_next = (chunk, offset as usize) == (stream.chunk, stream.part.len());
+        let end = stream.part.len() + bytes.len();
+        let fits = end <= len as usize && len <= CHUNK_MAX && (!bytes.is_empty() || len == 0);
+        if !is_next || !fits || !matches!(stream.state, Progress::Asked(_)) {
             return;
         }
+        stream.part.extend_from_slice(&bytes);
+        if end < len as usize {
+            stream.state = Progress::Idle;
+            return self.ask(now, out, outcome);
+        }
+        let bytes = std::mem::take(&mut stream.part);
         let size = bytes.len() as u64;
         stream.is_known = true;
         stream.chunk += 1;
@@ -328,5 +348,17 @@ impl Handoff {
         self.ask(now, out, outcome);
     }
 }
+
+/// A piece of a chunk, as it came.
+pub(super) struct Piece {
+    pub(super) chunk: u32,
+    pub(super) kind: ChunkKind,
+    pub(super) offset: u32,
+    pub(super) len: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The most bytes of a chunk that are believed: the largest instance, and what stands around it.
+const CHUNK_MAX: u32 = 17 << 20;
 
 type Wanted = BTreeMap<(LogId, Epoch), (NodeId, BTreeMap<(u16, u16), Vec<Unit>>)>;
