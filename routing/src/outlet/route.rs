@@ -69,9 +69,11 @@ impl<E: Event> Route<E> {
         }
     }
 
-    /// The field that decides alone where an event goes, if there is one.
+    /// The field that decides alone where an event goes, if there is one and its reader is keyed. A numbered
+    /// instance has events of many keys in order: those whose keys are too long to be packed, and so wait in
+    /// the open batch, would come late.
     pub(super) fn only_field(&self) -> Option<usize> {
-        let is_by_key = matches!(self.spread, Spread::Slots(_) | Spread::Hash);
+        let is_by_key = matches!(self.spread, Spread::Slots(_));
         match self.key.0[..] {
             [field] if is_by_key => Some(field),
             _ => None,

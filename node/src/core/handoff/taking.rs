@@ -17,6 +17,10 @@ const RETRY: Duration = Duration::from_millis(200);
 /// After this, a taking whose chunks could not be read begins anew.
 const ANEW: Duration = Duration::from_secs(2);
 
+/// How long units may stand still before their old owner is let go on with them, and the taking begins anew: what is kept for
+/// them meanwhile is bounded, and what holds senders back might hold up the very seal that is waited for.
+const SEAL_LIMIT: Duration = Duration::from_secs(15);
+
 /// Chunks that are asked for at a time.
 const PULLS_MAX: usize = 8;
 
@@ -73,6 +77,11 @@ impl Taking {
 
     fn all_units(&self) -> BTreeSet<Unit> {
         self.streams.iter().flat_map(|stream| stream.units.iter().copied()).collect()
+    }
+
+    /// When it has stood still for too long, if it stands still.
+    fn overdue(&self) -> Option<Time> {
+        self.sealed.filter(|_| !self.is_whole).map(|sealed| sealed + SEAL_LIMIT)
     }
 
     fn is_at(&self, is: impl Fn(Progress) -> bool) -> bool {
@@ -233,13 +242,20 @@ impl Handoff {
                 Progress::Ahead | Progress::Staging(_) | Progress::Done => None,
             })
         });
-        let anew = self.taking.values().filter_map(|taking| taking.anew);
+        let anew = self.taking.values().filter_map(|taking| taking.anew.or(taking.overdue()));
         // Those that wait for room are looked at when something arrives.
         streams.chain(anew).min()
     }
 
     fn begin_anew(&mut self, now: Time, out: &mut Vec<Action>) {
         let mut numbers = self.numbers;
+        for taking in self.taking.values_mut() {
+            if taking.overdue().is_some_and(|at| at <= now) && taking.anew.is_none() {
+                taking.anew = Some(now);
+                let why = "its units were not all sealed in time".to_owned();
+                out.push(Action::Tell(Event::HandoffFailed(taking.from, why)));
+            }
+        }
         for taking in self.taking.values_mut().filter(|t| t.anew.is_some_and(|at| at <= now)) {
             taking.discard(|_| true, out);
             (taking.anew, taking.is_sealing, taking.sealed) = (None, false, None);
