@@ -73,6 +73,8 @@ pub struct NodeCore {
     is_coordinator: bool,
     next_tick: Time,
     next_ask: u64,
+    /// Who asked for counts last: in which view, and in which round.
+    asked: Option<(NodeId, Epoch, u64)>,
     /// Nodes to be told that nothing more comes, once the containers have a layout without them.
     farewells: BTreeMap<NodeId, u64>,
     /// Nodes that were told.
@@ -115,6 +117,7 @@ impl NodeCore {
             is_coordinator: false,
             next_tick: Time::default(),
             next_ask: 0,
+            asked: None,
             farewells: BTreeMap::new(),
             bidden: BTreeSet::new(),
         }
@@ -329,14 +332,7 @@ impl NodeCore {
                 self.handoff.receive(now, &view, (from, message), out, &mut outcome);
                 self.follow(now, outcome, out);
             }
-            Message::Ask { epoch, round } => {
-                // Of another view than ours it proves nothing, and the view log sees to that. Nor does what
-                // we have, if the view still names the process before this one.
-                let is_of_now = self.view.as_ref().is_some_and(|view| view.head.number == epoch);
-                if is_of_now && self.is_seated() {
-                    self.ask_containers(Some((from, round)), out);
-                }
-            }
+            Message::Ask { epoch, round } => self.asked = Some((from, epoch, round)),
             Message::Answer { epoch, round, totals } => {
                 let is_of_now = self.view.as_ref().is_some_and(|view| view.head.number == epoch);
                 if is_of_now && self.is_coordinator && self.seat(from).is_some() {
@@ -517,6 +513,7 @@ impl NodeCore {
         if self.is_coordinator {
             self.run_rounds(now, out);
         }
+        self.ask_for_asker(out);
         self.go_on_leaving(now, out);
         self.follow(now, outcome, out);
     }
@@ -595,6 +592,20 @@ impl NodeCore {
             stages_removed: removed(topology),
         })
         .collect()
+    }
+
+    /// Has the containers asked for whoever asked last, once we have the view that it asked in.
+    ///
+    /// Of another view than ours an answer proves nothing, and the asker may have its view a moment before
+    /// us. Nor does what we have prove anything if the view still names the process before this one.
+    fn ask_for_asker(&mut self, out: &mut Vec<Action>) {
+        let mine = self.view.as_ref().map(|view| view.head.number);
+        if let Some((from, _, round)) =
+            self.asked.take_if(|asked| mine >= Some(asked.1)).filter(|asked| mine == Some(asked.1))
+            && self.is_seated()
+        {
+            self.ask_containers(Some((from, round)), out);
+        }
     }
 
     /// Whether the view names this very process, and not one before it or none.
