@@ -96,6 +96,7 @@ impl Pair {
     }
 
     /// Does what a side wants of its containers; gives what it says to the other.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else may be asked for")]
     fn act(&mut self, is_giver: bool, out: Vec<Action>, outcome: &mut Outcome) {
         self.causes.append(&mut outcome.causes);
         for action in out {
