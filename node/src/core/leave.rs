@@ -163,6 +163,7 @@ impl NodeCore {
 }
 
 #[cfg(test)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one action")]
 mod tests {
     use membership::view_log::{ClusterId, Config, DiskId, Founding, LogId, Start, ViewLog};
     use membership::{Member, Membership, Run};

@@ -1,3 +1,5 @@
+//! What views may follow which, and that any history ends with units spread evenly.
+
 use std::collections::BTreeSet;
 
 use membership::view_log::{ClusterId, Digest, DiskId, Generation, Head, LogId, Seat, State};

@@ -68,6 +68,23 @@ impl Taking {
         self.streams.iter().map(|stream| stream.units.len()).sum()
     }
 
+    #[cfg(test)]
+    pub(super) fn described(&self, now: Time) -> String {
+        let Self { from, is_sealing, is_whole, anew, streams } = self;
+        let streams = streams.iter().map(|stream| {
+            let Stream { number, ends, units, chunk, is_known, state } = stream;
+            let state = match state {
+                Progress::Asked(until) => format!("asked {}", *until > now),
+                Progress::Idle | Progress::Staging(_) | Progress::Ahead | Progress::Done => {
+                    format!("{state:?}")
+                }
+            };
+            format!("{number} {ends:?} {units:?} {chunk} {is_known} {state}")
+        });
+        let streams: Vec<_> = streams.collect();
+        format!("{from} {is_sealing} {is_whole} {:?} {streams:?}", anew.map(|at| at > now))
+    }
+
     fn all_units(&self) -> BTreeSet<Unit> {
         self.streams.iter().flat_map(|stream| stream.units.iter().copied()).collect()
     }
