@@ -114,6 +114,7 @@ mod codec;
 mod config;
 mod contacts;
 mod draft;
+mod fingerprint;
 mod founding;
 mod hear;
 mod journal;

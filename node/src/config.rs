@@ -37,6 +37,8 @@ pub const SLOTS_MAX: u32 = 65_536;
 pub const COUNT_MAX: u32 = 1_024;
 /// How many addresses to join at; one that answers is enough.
 pub const JOIN_MAX: usize = 64;
+/// How many peers may be allowed: as many as a cluster has room for, twice over.
+pub const ALLOW_MAX: usize = 2_048;
 
 /// The settings of a node, checked: every combination that exists can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +85,9 @@ pub struct ClusterConfig {
     pub slots: u32,
     /// The file with the key that all nodes share; without it the cluster stays on one machine.
     pub key_file: Option<PathBuf>,
+    /// The peers that may connect, by their names as peers; `None` lets in whoever has the key. Nodes
+    /// should all have the same list, with themselves on it, or who is refused by one gets in by another.
+    pub allow: Option<Vec<String>>,
     /// How many members there must be before spouts start. Too few make the first nodes carry
     /// everything for a while; more than there are means waiting for ever.
     pub expected_nodes: u32,
@@ -133,6 +138,8 @@ pub struct Overrides {
     pub cluster_name: Option<String>,
     /// `--key-file FILE`
     pub key_file: Option<PathBuf>,
+    /// `--allow PEER`, any number of them; `None` leaves the list of the file.
+    pub allow: Option<Vec<String>>,
     /// `--expected-nodes N`
     pub expected_nodes: Option<u32>,
     /// `--containers N`
@@ -176,6 +183,7 @@ impl NodeConfig {
                 name: "starling".into(),
                 slots: 1_024,
                 key_file: None,
+                allow: None,
                 expected_nodes: 1,
             },
             log: LogConfig { format: LogFormat::Text, level: "info".into() },

@@ -3,7 +3,9 @@
 //! Control messages, tokens and encoded fields are bincode; columns are not. bincode 2 trusts the
 //! lengths it reads unless it is given a limit, and accepts trailing bytes without a word, so nobody
 //! calls it but this module (and that of `membership`, which is below this crate and does the same):
-//! every decode has a limit and takes its input whole. What it cannot limit is a claimed number of
+//! every decode has a limit and takes its input whole. A value
+//! has no more bytes than its input, so the limit follows that: a text that claims megabytes in a message of
+//! fifty bytes is refused before there is room for it. What it cannot limit is a claimed number of
 //! values without size, as in `Vec<()>`; none of our messages has one.
 
 use bincode::config::{self, Configuration, Fixint, Limit, LittleEndian};
@@ -33,6 +35,11 @@ pub enum DecodeError {
     Trailing(usize),
 }
 
+/// Inputs up to these sizes get a limit of their own.
+const SMALL: usize = 1 << 10;
+const MEDIUM: usize = 1 << 14;
+const LARGE: usize = 1 << 18;
+
 fn bounded() -> Configuration<LittleEndian, Fixint, Limit<VALUE_MAX>> {
     config::standard().with_fixed_int_encoding().with_limit::<VALUE_MAX>()
 }
@@ -61,9 +68,22 @@ pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(),
 /// # Errors
 /// The bytes are not exactly one value, or claim more than [`VALUE_MAX`].
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    let (value, used) = bincode::serde::decode_from_slice(bytes, bounded())
-        .map_err(|error| DecodeError::Value(error.to_string()))?;
+    let (value, used) = match bytes.len() {
+        len if len <= SMALL => within::<T, { 2 * SMALL }>(bytes),
+        len if len <= MEDIUM => within::<T, { 2 * MEDIUM }>(bytes),
+        len if len <= LARGE => within::<T, { 2 * LARGE }>(bytes),
+        _ => within::<T, VALUE_MAX>(bytes),
+    }?;
     if used == bytes.len() { Ok(value) } else { Err(DecodeError::Trailing(bytes.len() - used)) }
+}
+
+/// Decodes what claims no more than a limit; bincode has its limits in types.
+fn within<T: DeserializeOwned, const LIMIT: usize>(
+    bytes: &[u8],
+) -> Result<(T, usize), DecodeError> {
+    let format = config::standard().with_fixed_int_encoding().with_limit::<LIMIT>();
+    bincode::serde::decode_from_slice(bytes, format)
+        .map_err(|error| DecodeError::Value(error.to_string()))
 }
 
 #[cfg(test)]
@@ -88,5 +108,9 @@ mod tests {
         encode(&(1u64 << 40), &mut bytes).unwrap();
         assert!(matches!(decode::<String>(&bytes), Err(DecodeError::Value(_))));
         assert!(matches!(decode::<Vec<u64>>(&bytes), Err(DecodeError::Value(_))));
+        bytes.clear();
+        encode(&(1u64 << 20), &mut bytes).unwrap();
+        let said = decode::<String>(&bytes).unwrap_err().to_string();
+        assert!(said.contains("LimitExceeded"), "{said}");
     }
 }

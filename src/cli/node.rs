@@ -47,6 +47,10 @@ pub struct NodeArgs {
     /// Any member of the cluster to enter; may be repeated
     #[arg(long, value_name = "ADDR")]
     join: Vec<String>,
+    /// A peer that may connect, and nobody else may; may be repeated. A node says its own name as a
+    /// peer when it starts, and in addresses.json
+    #[arg(long, value_name = "PEER")]
+    allow: Vec<String>,
     /// Forms a new cluster
     #[arg(long)]
     bootstrap: bool,
@@ -117,6 +121,7 @@ impl NodeArgs {
             advertise: self.advertise.clone(),
             advertise_data: self.advertise_data.clone(),
             join: (!self.join.is_empty()).then(|| self.join.clone()),
+            allow: (!self.allow.is_empty()).then(|| self.allow.clone()),
             bootstrap: self.bootstrap,
             insecure: self.insecure,
             data_dir: self.data_dir.clone(),

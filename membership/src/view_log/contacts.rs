@@ -161,6 +161,20 @@ impl Contacts {
         removal.map(|removal| removal.is_told = true).is_some()
     }
 
+    /// All that decides what is done next, with moments only as far as they have passed.
+    pub(super) fn described(&self, now: Time, again: Duration) -> String {
+        let contacts = self.known.iter().map(|(node, contact)| {
+            let Contact { dead_from, run, view, told } = contact;
+            let told = told.map(|(id, at)| (id, now < at + again));
+            format!("{node:?} {:?} {run:?} {view:?} {told:?};", dead_from.map(|at| at > now))
+        });
+        let removals = self
+            .removals
+            .iter()
+            .map(|(node, removal)| format!("{node:?} {} {};", removal.count, removal.is_told));
+        contacts.chain(removals).collect()
+    }
+
     /// When the next member counts as dead.
     pub(super) fn next_death(&self, now: Time) -> Option<Time> {
         let times = self.known.values().filter_map(|contact| contact.dead_from);

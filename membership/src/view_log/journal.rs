@@ -66,6 +66,15 @@ impl<B: Body> Journal<B> {
         change <= self.written
     }
 
+    /// All that decides what is done next; how many changes there have been does not.
+    pub(super) fn described(&self) -> String {
+        let age = |stamp: Stamp| self.changed.0 - stamp.0;
+        let waiting = self.waiting.iter();
+        let waiting = waiting.map(|(key, (stamp, message))| (key, age(*stamp), message));
+        let (writing, written) = (self.writing.map(age), age(self.written));
+        format!("{writing:?} {written} {:?}", waiting.collect::<Vec<_>>())
+    }
+
     /// The messages that need wait no longer, by receiver and kind.
     pub(super) fn release(&mut self) -> Vec<(NodeId, Message<B>)> {
         let written = self.written;

@@ -155,6 +155,11 @@ impl<B: Body> Proposer<B> {
         (!self.is_idle()).then_some(self.retry.0)
     }
 
+    /// The highest round that was heard of.
+    pub(super) fn rounds_heard(&self) -> u64 {
+        self.round
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.attempt, Attempt::None)
     }

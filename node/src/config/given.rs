@@ -97,14 +97,7 @@ impl Given<'_> {
 
     /// Addresses of other machines, as `host:port`; in a variable separated by commas.
     pub(super) fn hosts(&self, most: usize, problems: &mut Problems) -> Option<Vec<String>> {
-        let hosts: Vec<String> = match &self.value {
-            Value::Entry(entry) => {
-                entry.texts(problems)?.iter().map(|text| text.to_string()).collect()
-            }
-            Value::Text(text) if text.trim().is_empty() => Vec::new(),
-            Value::Text(text) => text.split(',').map(|host| host.trim().to_owned()).collect(),
-            Value::Texts(texts) => texts.clone(),
-        };
+        let hosts = self.texts(problems)?;
         if hosts.len() > most {
             let what = format!("has {} addresses, and {most} may be", hosts.len());
             return self.refuse(&what, "", problems);
@@ -114,6 +107,34 @@ impl Given<'_> {
             return self.refuse(&what, "such as node-1:7000 or [::1]:7000", problems);
         }
         Some(hosts)
+    }
+
+    /// The names of peers, each as a node says its own; in a variable separated by commas.
+    pub(super) fn peers(&self, most: usize, problems: &mut Problems) -> Option<Vec<String>> {
+        let peers = self.texts(problems)?;
+        if peers.len() > most {
+            let what = format!("has {} peers, and {most} may be", peers.len());
+            return self.refuse(&what, "", problems);
+        }
+        if let Some(bad) = peers.iter().find(|peer| !is_peer(peer)) {
+            let what = format!("must be the name of a peer, not {}", quoted(bad));
+            let help = "such as 12D3KooW and 44 more letters and digits; a node says its own \
+                        when it starts, as peer=";
+            return self.refuse(&what, help, problems);
+        }
+        Some(peers)
+    }
+
+    /// A list of texts; in a variable separated by commas.
+    fn texts(&self, problems: &mut Problems) -> Option<Vec<String>> {
+        Some(match &self.value {
+            Value::Entry(entry) => {
+                entry.texts(problems)?.iter().map(|text| text.to_string()).collect()
+            }
+            Value::Text(text) if text.trim().is_empty() => Vec::new(),
+            Value::Text(text) => text.split(',').map(|text| text.trim().to_owned()).collect(),
+            Value::Texts(texts) => texts.clone(),
+        })
     }
 
     /// An integer within a range.
@@ -163,6 +184,13 @@ impl Given<'_> {
             Value::Texts(_) => self.refuse("must be one text", "", problems),
         }
     }
+}
+
+/// Whether a text looks like the name of a peer with an Ed25519 key, as all nodes have: 38 bytes in the
+/// digits of base 58, of which the first say what it is.
+fn is_peer(text: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_alphanumeric() && !matches!(c, '0' | 'O' | 'I' | 'l');
+    text.len() == 52 && text.starts_with("12D3KooW") && text.chars().all(is_digit)
 }
 
 /// Whether a text looks like `host:port`; whether there is such a host is for the network to say.

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use pe::topology::{Diagnostic, Document, Problems, Table, did_you_mean, quoted};
 
 use super::given::{Given, Source, Value};
-use super::{COUNT_MAX, JOIN_MAX, LogFormat, NodeConfig, Overrides, SLOTS_MAX, SLOTS_MIN};
+use super::{
+    ALLOW_MAX, COUNT_MAX, JOIN_MAX, LogFormat, NodeConfig, Overrides, SLOTS_MAX, SLOTS_MIN,
+};
 
 const PREFIX: &str = "STARLING__";
 
@@ -23,6 +25,7 @@ const KEYS: [(&str, &[&str]); 5] = [
             "cluster.slots",
             "cluster.replicas",
             "cluster.key_file",
+            "cluster.allow",
             "cluster.expected_nodes",
         ],
     ),
@@ -137,9 +140,11 @@ impl Draft {
                 self.set(Given { key, source: Source::Flag(flag), value: Value::Text(text) });
             }
         }
-        if let Some(texts) = flags.join {
-            let value = Value::Texts(texts);
-            self.set(Given { key: "join", source: Source::Flag("--join"), value });
+        let lists = [("join", "--join", flags.join), ("cluster.allow", "--allow", flags.allow)];
+        for (key, flag, texts) in lists {
+            if let Some(texts) = texts {
+                self.set(Given { key, source: Source::Flag(flag), value: Value::Texts(texts) });
+            }
         }
         // Paths are not texts, so they do not come this way.
         self.set_path("--data-dir", flags.data_dir, |config, path| config.data_dir = path);
@@ -196,6 +201,9 @@ impl Draft {
             "cluster.key_file" => {
                 let path = given.text(problems).map(PathBuf::from);
                 put(&mut config.cluster.key_file, path.map(Some));
+            }
+            "cluster.allow" => {
+                put(&mut config.cluster.allow, given.peers(ALLOW_MAX, problems).map(Some));
             }
             "cluster.expected_nodes" => {
                 put(&mut config.cluster.expected_nodes, given.integer(1..=COUNT_MAX, problems));

@@ -21,6 +21,7 @@ name = "birds"
 slots = 256
 replicas = 1
 key_file = "key"
+allow = ["12D3KooWGC6b9qRzUsq8zyFVsUXYPPvA96HR8PXMFgE6Zm1CCr4S"]
 expected_nodes = 3
 
 [node]
@@ -30,6 +31,12 @@ containers = 8
 format = "json"
 level = "debug"
 "#;
+
+/// Names of peers.
+const PEERS: [&str; 2] = [
+    "12D3KooWGC6b9qRzUsq8zyFVsUXYPPvA96HR8PXMFgE6Zm1CCr4S",
+    "12D3KooWPjceQrSwdWXPyLLeABRXmuqt69Rg3sBYbU1Nft9HyQ6X",
+];
 
 fn environment(pairs: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
     pairs
@@ -65,6 +72,34 @@ fn check(file: &str, env: &[(&str, &str)], flags: Overrides, said: &str) {
 }
 
 #[test]
+fn who_may_connect_is_a_list_from_any_source() {
+    let all = |file: &str, env: &[(&str, &str)], allow: Option<Vec<String>>| {
+        let flags = Overrides { allow, ..bootstrap() };
+        resolve(Some(file), environment(env), flags, 1).unwrap().cluster.allow
+    };
+    let list = |peers: &[&str]| Some(peers.iter().map(|peer| (*peer).to_owned()).collect());
+    let [one, two] = PEERS;
+    let (file, variable) = (format!("cluster.allow = ['{one}']"), "STARLING__CLUSTER__ALLOW");
+    let both = format!("{one}, {two}");
+    assert_eq!(all("", &[], None), None, "whoever has the key");
+    assert_eq!(all("cluster.allow = []", &[], None), list(&[]), "nobody");
+    assert_eq!(all(&file, &[], None), list(&[one]));
+    assert_eq!(all(&file, &[(variable, &both)], None), list(&[one, two]));
+    assert_eq!(all(&file, &[(variable, &both)], list(&[two])), list(&[two]));
+
+    let help = "such as 12D3KooW and 44 more letters and digits; a node says its own when it \
+                starts, as peer=";
+    let said = |key: &str| format!("- | {key} must be the name of a peer, not `bird` | {help}");
+    check("", &[(variable, "bird")], bootstrap(), &said(variable));
+    check("", &[], Overrides { allow: list(&[one, "bird"]), ..bootstrap() }, &said("--allow"));
+    let in_file = said("`cluster.allow`").replacen('-', "1:17 ['bird']", 1);
+    check("cluster.allow = ['bird']", &[], bootstrap(), &in_file);
+    let close = "cluster.alow = []";
+    let problems = resolve(Some(close), environment(&[]), bootstrap(), 1).unwrap_err();
+    assert!(shown(&problems, close).contains("allow"), "{}", shown(&problems, close));
+}
+
+#[test]
 fn defaults_are_those_of_the_contract() {
     let config = resolve(None, environment(&[]), bootstrap(), 6).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:0");
@@ -97,6 +132,7 @@ fn a_file_can_say_everything() {
     let cluster = &config.cluster;
     assert_eq!((cluster.name.as_str(), cluster.slots, cluster.expected_nodes), ("birds", 256, 3));
     assert_eq!(cluster.key_file.as_deref(), Some(Path::new("key")));
+    assert_eq!(cluster.allow.as_deref(), Some(&[PEERS[0].to_owned()][..]));
     assert_eq!((config.log.format, config.log.level.as_str()), (LogFormat::Json, "debug"));
 }
 

@@ -186,6 +186,15 @@ impl Handoff {
         &self.counts
     }
 
+    /// All that decides what is done next, with moments only as far as they have passed.
+    #[cfg(test)]
+    pub(super) fn described(&self, now: Time) -> String {
+        let Self { numbers, giving, next_pull, .. } = self;
+        let taking = self.taking.iter().map(|(key, taking)| (key, taking.described(now)));
+        let taking: Vec<_> = taking.collect();
+        format!("{numbers} {giving:?} {taking:?} {}", *next_pull > now)
+    }
+
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers

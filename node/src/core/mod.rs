@@ -12,6 +12,8 @@ mod hello;
 mod leave;
 pub mod link;
 mod message;
+#[cfg(test)]
+mod model;
 mod rounds;
 mod status;
 mod tokens;

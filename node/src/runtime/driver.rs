@@ -67,6 +67,10 @@ pub(super) struct Driver {
     pub(super) failed_handshakes: u64,
     /// When it may be said again that handshakes fail.
     pub(super) tell_handshakes: Time,
+    /// How often a peer was there that is not allowed.
+    pub(super) rejected: u64,
+    /// From when on such are told again.
+    pub(super) tell_rejected: Time,
     pub(super) next_seeds: Time,
     pub(super) seed_rounds: u32,
     /// Attempts to reach a seed that failed before there was a view.
@@ -304,6 +308,14 @@ impl Driver {
                         %from, so_far,
                         "a handshake failed (wrong cluster key, or no node?): {text}"
                     );
+                }
+            }
+            (_, NetEvent::NotAllowed(peer)) => {
+                self.rejected += 1;
+                let now = self.clock.now();
+                if now >= self.tell_rejected {
+                    self.tell_rejected = now + 2 * DIAL_AGAIN;
+                    tracing::warn!(so_far = self.rejected, "rejected: {peer} not allowed");
                 }
             }
             (side, event) => tracing::debug!(?side, ?event, "network"),

@@ -28,6 +28,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use actix::prelude::*;
+use libp2p::PeerId;
 use libp2p::pnet::PreSharedKey;
 use membership::view_log::{self, ClusterId, Founding, LogId, Start, ViewLog};
 use membership::{Member, Membership, Time};
@@ -67,6 +68,8 @@ pub enum RunError {
     InUse(PathBuf),
     /// The cluster key is none. Nothing was started.
     Key(PathBuf, String),
+    /// What is allowed is not the name of a peer. Nothing was started.
+    Peer(String),
     /// An address cannot be listened at. Nothing was started.
     Listen(SocketAddr, String),
     /// A member does not take this node; the cluster is as it was.
@@ -90,7 +93,7 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Disk(..) | Self::InUse(_) | Self::Listen(..) | Self::Forced => 1,
-            Self::Key(..) => 78,
+            Self::Key(..) | Self::Peer(_) => 78,
             Self::Refused(..) | Self::Superseded | Self::Unfit(_) => 69,
             Self::DrainLimit(_) => 75,
         }
@@ -105,6 +108,7 @@ impl fmt::Display for RunError {
                 write!(f, "{}: another node uses this data directory", path.display())
             }
             Self::Key(path, why) => write!(f, "{}: not a cluster key: {why}", path.display()),
+            Self::Peer(name) => write!(f, "`cluster.allow`: {name} is not the name of a peer"),
             Self::Listen(address, why) => write!(f, "cannot listen at {address}: {why}"),
             Self::Superseded => f.write_str(
                 "a later start of this node is in the cluster (a copied data directory?)",
@@ -153,8 +157,10 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
     let network =
         Network { control: threads("starling-control", 1)?, data: threads("starling-data", 2)? };
     let keypair = &identity.keypair;
-    let control = network.control.block_on(Net::listen(keypair, key, config.listen))?;
-    let data = network.data.block_on(Net::listen(keypair, key, config.listen_data))?;
+    let allowed = config.cluster.allow.as_deref().map(peers).transpose()?;
+    let allowed = allowed.as_deref();
+    let control = network.control.block_on(Net::listen(keypair, key, allowed, config.listen))?;
+    let data = network.data.block_on(Net::listen(keypair, key, allowed, config.listen_data))?;
     let http_address =
         http.local_addr().map_err(|error| RunError::disk(Path::new("http"), &error))?;
     let me = Member {
@@ -167,11 +173,11 @@ pub fn run(config: NodeConfig, program: Program, plans: Vec<Plan>) -> Result<Exi
         containers: u16::try_from(config.containers).expect("config bounds the containers"),
     };
     let listens = Member { control: control.address, data: data.address, ..me.clone() };
-    write_addresses(&config.data_dir, &listens)?;
+    write_addresses(&config.data_dir, &listens, identity.peer())?;
     let mut plans: Vec<_> = plans.into_iter().map(Arc::new).collect();
     plans.sort_by(|one, two| one.name.cmp(&two.name));
     tracing::info!(node = %me.node, run = me.run.0, control = %control.address, data = %data.address,
-        http = %http_address, cluster = config.cluster.name, "listening");
+        http = %http_address, peer = %identity.peer(), cluster = config.cluster.name, "listening");
     let system = System::new();
     let outcome = system.block_on(start(Parts {
         config,
@@ -301,6 +307,8 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         at: BTreeMap::new(),
         failed_handshakes: 0,
         tell_handshakes: Time::default(),
+        rejected: 0,
+        tell_rejected: Time::default(),
         next_seeds: Time::default(),
         seed_rounds: 0,
         failed_dials: 0,
@@ -363,10 +371,17 @@ fn read_key(path: &Path) -> Result<PreSharedKey, RunError> {
     })
 }
 
+/// The peers of a list.
+fn peers(names: &[String]) -> Result<Vec<PeerId>, RunError> {
+    let peer = |name: &String| name.parse().map_err(|_| RunError::Peer(name.clone()));
+    names.iter().map(peer).collect()
+}
+
 /// Where the node really listens, for scripts: ports may have been left to the system.
-fn write_addresses(folder: &Path, me: &Member) -> Result<(), RunError> {
+fn write_addresses(folder: &Path, me: &Member, peer: PeerId) -> Result<(), RunError> {
     let text = serde_json::json!({
         "node": me.node.to_string(),
+        "peer": peer.to_string(),
         "pid": std::process::id(),
         "control": me.control,
         "data": me.data,

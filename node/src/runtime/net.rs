@@ -9,10 +9,12 @@
     reason = "what a swarm can report and an address can say is for libp2p to add to"
 )]
 
+use std::error::Error as _;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use futures::StreamExt;
+use libp2p::allow_block_list::{self, AllowedPeers, NotAllowed};
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::core::Transport;
 use libp2p::core::transport::TransportError;
@@ -20,6 +22,7 @@ use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::pnet::{PnetConfig, PreSharedKey};
+use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{self, DialError, ListenError, NetworkBehaviour, Swarm, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, noise, tcp, yamux};
@@ -68,12 +71,16 @@ pub(super) enum NetEvent {
         from: String,
         text: String,
     },
+    /// A peer that is not on the list has connected, or was connected to.
+    NotAllowed(PeerId),
 }
 
 #[derive(NetworkBehaviour)]
 struct Behaviour {
     streams: libp2p_stream::Behaviour,
     limits: connection_limits::Behaviour,
+    /// Off where no list is given.
+    allowed: Toggle<allow_block_list::Behaviour<AllowedPeers>>,
 }
 
 /// A swarm and where it listens.
@@ -84,13 +91,14 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// Listens at an address; port 0 takes any free port.
+    /// Listens at an address; port 0 takes any free port. Only `allowed` may connect, if there is a list.
     pub(super) async fn listen(
         keypair: &Keypair,
         key: Option<PreSharedKey>,
+        allowed: Option<&[PeerId]>,
         address: SocketAddr,
     ) -> Result<Self, RunError> {
-        let mut swarm = swarm(keypair, key);
+        let mut swarm = swarm(keypair, key, allowed);
         let failed = |text: String| RunError::Listen(address, text);
         // libp2p would share the port with whoever listens there already, and each would get some of the
         // connections of the other.
@@ -166,7 +174,11 @@ impl Net {
     }
 }
 
-fn swarm(keypair: &Keypair, key: Option<PreSharedKey>) -> Swarm<Behaviour> {
+fn swarm(
+    keypair: &Keypair,
+    key: Option<PreSharedKey>,
+    allowed: Option<&[PeerId]>,
+) -> Swarm<Behaviour> {
     let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
     let noise = noise::Config::new(keypair).expect("an ed25519 key can sign");
     let transport = match key {
@@ -190,7 +202,15 @@ fn swarm(keypair: &Keypair, key: Option<PreSharedKey>) -> Swarm<Behaviour> {
         .with_max_pending_outgoing(Some(256))
         .with_max_established_incoming(Some(2048))
         .with_max_established_per_peer(Some(8));
+    let allowed = allowed.map(|peers| {
+        let mut list = allow_block_list::Behaviour::<AllowedPeers>::default();
+        peers.iter().for_each(|peer| {
+            list.allow_peer(*peer);
+        });
+        list
+    });
     let behaviour = Behaviour {
+        allowed: allowed.into(),
         streams: libp2p_stream::Behaviour::new(),
         limits: connection_limits::Behaviour::new(limits),
     };
@@ -210,6 +230,16 @@ fn noticed(event: SwarmEvent<BehaviourEvent>) -> Option<NetEvent> {
         SwarmEvent::OutgoingConnectionError {
             error: DialError::LocalPeerId { address }, ..
         } => socket_addr(&address).map(NetEvent::Itself),
+        SwarmEvent::OutgoingConnectionError {
+            peer_id: Some(peer),
+            error: DialError::Denied { cause },
+            ..
+        } if is_not_allowed(&cause) => Some(NetEvent::NotAllowed(peer)),
+        SwarmEvent::IncomingConnectionError {
+            peer_id: Some(peer),
+            error: ListenError::Denied { cause },
+            ..
+        } if is_not_allowed(&cause) => Some(NetEvent::NotAllowed(peer)),
         SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
             Some(dial_failed(peer_id, &error))
         }
@@ -221,6 +251,11 @@ fn noticed(event: SwarmEvent<BehaviourEvent>) -> Option<NetEvent> {
         }
         _ => None,
     }
+}
+
+/// Whether a connection was denied by the list, and not by a limit.
+fn is_not_allowed(cause: &swarm::ConnectionDenied) -> bool {
+    cause.source().is_some_and(|cause| cause.is::<NotAllowed>())
 }
 
 fn dial_failed(peer: Option<PeerId>, error: &DialError) -> NetEvent {

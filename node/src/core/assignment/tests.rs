@@ -1,4 +1,4 @@
-//! Histories of members, each step checked as acceptors check it.
+//! What views may follow which, and that any history ends with units spread evenly.
 
 use std::collections::BTreeSet;
 

@@ -75,6 +75,26 @@ impl Taking {
         self.streams.iter().map(|stream| stream.units.len()).sum()
     }
 
+    #[cfg(test)]
+    pub(super) fn described(&self, now: Time) -> String {
+        let Self { from, is_sealing, is_whole, anew, streams, sealed } = self;
+        let streams = streams.iter().map(|stream| {
+            let Stream { number, ends, units, chunk, part, is_known, state } = stream;
+            let state = match state {
+                Progress::Asked(until) => format!("asked {}", *until > now),
+                Progress::Idle | Progress::Staging(_) | Progress::Ahead | Progress::Done => {
+                    format!("{state:?}")
+                }
+            };
+            let part = part.len();
+            format!("{number} {ends:?} {units:?} {chunk} {part} {is_known} {state}")
+        });
+        let streams: Vec<_> = streams.collect();
+        let is_overdue = sealed.map(|at| at + SEAL_LIMIT <= now);
+        let is_waiting = anew.map(|at| at > now);
+        format!("{from} {is_sealing} {is_whole} {is_overdue:?} {is_waiting:?} {streams:?}")
+    }
+
     fn all_units(&self) -> BTreeSet<Unit> {
         self.streams.iter().flat_map(|stream| stream.units.iter().copied()).collect()
     }
