@@ -70,7 +70,8 @@ impl SimArgs {
             self.scale();
             return Ok(());
         }
-        let faults = if self.faults.is_empty() { FaultKind::ALL.to_vec() } else { self.faults.clone() };
+        let faults =
+            if self.faults.is_empty() { FaultKind::ALL.to_vec() } else { self.faults.clone() };
         let (nodes, slots, flaw) = (usize::from(self.nodes), self.slots, self.flaw);
         let campaign = Campaign { nodes, slots, faults, flaw };
         let (begin, mut totals) = (now(), Totals::default());
@@ -132,9 +133,12 @@ impl SimArgs {
                 "wall_s": took.as_secs_f64(),
             }));
         }
-        output::data("stage                  took_s   views   moved  fenced  msg/node/s  bytes/node/s");
+        output::data(
+            "stage                  took_s   views   moved  fenced  msg/node/s  bytes/node/s",
+        );
         for Stage { name, took, views, moved, fenced, messages, bytes } in stages {
-            let took = took.map_or_else(|| "-".to_owned(), |took| format!("{:.1}", took.as_secs_f64()));
+            let took =
+                took.map_or_else(|| "-".to_owned(), |took| format!("{:.1}", took.as_secs_f64()));
             output::data(format_args!(
                 "{name:<20} {took:>8} {views:>7} {moved:>7} {fenced:>7} {messages:>11.1} {bytes:>13.0}"
             ));

@@ -46,7 +46,8 @@ impl Deeds {
             let deeds = self.of.entry(unit).or_default();
             let (epoch, log) = (share.active.epoch, share.active.owner());
             let next = share.next.as_ref().map(|next| next.epoch);
-            let before = std::mem::replace(self.next.entry(unit).or_default(), next.unwrap_or_default());
+            let before =
+                std::mem::replace(self.next.entry(unit).or_default(), next.unwrap_or_default());
             let last = deeds.last().copied();
             if let Some(known) = deeds.iter().rev().find(|deed| deed.epoch == epoch) {
                 a_unit_has_one_owner_in_an_epoch(now, unit, known, log, share.active.container)?;

@@ -196,9 +196,7 @@ fn fault(chance: &mut Chance, machines: usize, kind: FaultKind) -> Fault {
             let most = if for_long { 60_000 } else { 9_000 };
             (Deed::Pause(one), chance.between(100, most))
         }
-        FaultKind::Cut => {
-            (Deed::Cut(one, other, chance.percent(50)), chance.between(100, 15_000))
-        }
+        FaultKind::Cut => (Deed::Cut(one, other, chance.percent(50)), chance.between(100, 15_000)),
         FaultKind::Partition => {
             let sides = 2 + chance.below(2);
             let side = |_| u8::try_from(chance.below(sides)).expect("there are few sides");

@@ -99,6 +99,11 @@ pub(crate) struct Ledger {
     pub(crate) emitted: u64,
     pub(crate) taken: [u64; 2],
     pub(crate) violation: Option<Violation>,
+    /// Whether somebody has made the tokens of the partitions.
+    has_makers: bool,
+    /// Whether all who held them were lost and the topology has begun anew: what is emitted then was emitted
+    /// before, and is not judged.
+    pub(crate) is_anew: bool,
 }
 
 #[derive(Debug, Default)]
@@ -149,7 +154,15 @@ impl Ledger {
             emitted: 0,
             taken: [0; 2],
             violation: None,
+            has_makers: false,
+            is_anew: false,
         }
+    }
+
+    /// A view says whether somebody has made the tokens of the partitions.
+    pub(crate) fn learn_makers(&mut self, has_makers: bool) {
+        self.is_anew |= self.has_makers && !has_makers;
+        self.has_makers = has_makers;
     }
 
     /// Steps a container, whose spouts and PEs may tell this ledger meanwhile.
@@ -267,7 +280,9 @@ impl Ledger {
     }
 
     fn judge(&mut self, judged: Result<(), Violation>) {
-        if let Err(violation) = judged {
+        if let Err(violation) = judged
+            && !self.is_anew
+        {
             self.violation.get_or_insert(violation);
         }
     }

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use membership::view_log::{ViewId, Word};
 use membership::Time;
+use membership::view_log::{ViewId, Word};
 use node::link::{LinkAnswer, LinkHello};
 use node::{HandoffMessage, Hello, Message, View};
-use routing::codec;
+use routing::{BatchHeader, Frame, FrameError, FrameHeader, FrameKind, codec};
 
 use crate::Chance;
 
@@ -60,6 +60,17 @@ impl Letter {
     /// Whether it goes from the writer of a data stream to the reader.
     fn is_written(&self) -> bool {
         matches!(self, Self::Open(..) | Self::Frame(..))
+    }
+
+    /// Whether it is a frame with events in it; others have credits or fences.
+    pub(crate) fn has_events(&self) -> bool {
+        let Self::Frame(_, bytes) = self else { return false };
+        let header = bytes.first_chunk().expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("it was sealed");
+        let mut frame = Frame::new(header, bytes.slice(FrameHeader::LEN..)).expect("it was sealed");
+        let has_rows =
+            |batch: Result<(BatchHeader, Bytes), FrameError>| batch.is_ok_and(|(b, _)| b.rows > 0);
+        header.kind == FrameKind::Batches && frame.any(has_rows)
     }
 
     /// What it is, in one word.

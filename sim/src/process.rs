@@ -63,6 +63,8 @@ pub(crate) struct Process {
     /// The number of the view that the core goes by, and since when.
     pub(crate) goes_by: (u64, Time),
     flaw: Option<Flaw>,
+    /// Whether its containers hear of no view any more, with that flaw.
+    is_stuck: bool,
     /// What is overtaken, with that flaw.
     late: VecDeque<(Time, u16, pe::Input)>,
 }
@@ -134,6 +136,7 @@ impl Process {
             next_seeds: Time::default(),
             goes_by: (0, Time::default()),
             flaw,
+            is_stuck: false,
             late: VecDeque::new(),
         }
     }
@@ -181,15 +184,17 @@ impl Process {
                     self.inputs.push_back(Input::Broken(from));
                 }
             }
-            Letter::Frame(stream, bytes) => match self.links.frame(now, from, stream, &bytes, out) {
-                Ok(true) => self.frame(now, from, &bytes),
-                Ok(false) => {}
-                Err(gap) => {
-                    let what = format!("{} reads from {from}: {gap}", self.me.node);
-                    let invariant = "a_link_has_no_gap";
-                    out.broken = Some(Violation { invariant, at: now, what });
+            Letter::Frame(stream, bytes) => {
+                match self.links.frame(now, from, stream, &bytes, out) {
+                    Ok(true) => self.frame(now, from, &bytes),
+                    Ok(false) => {}
+                    Err(gap) => {
+                        let what = format!("{} reads from {from}: {gap}", self.me.node);
+                        let invariant = "a_link_has_no_gap";
+                        out.broken = Some(Violation { invariant, at: now, what });
+                    }
                 }
-            },
+            }
             Letter::Confirmed(stream, watermark) => {
                 self.links.confirmed(now, from, stream, watermark);
             }
@@ -367,11 +372,8 @@ impl Process {
             return self.inputs.push_back(Input::Staged { handoff, outcome });
         }
         // A new layout holds for all that comes of it.
-        let layout = if let pe::Input::Laid(layout) = &input {
-            layout
-        } else {
-            sleeper.container.layout()
-        };
+        let layout =
+            if let pe::Input::Laid(layout) = &input { layout } else { sleeper.container.layout() };
         let here = Here {
             machine: step.machine,
             run: self.me.run,
@@ -431,7 +433,9 @@ impl Process {
                 }
             }
             Action::Lay(layout) => {
-                if self.flaw != Some(Flaw::Fence) || layout.since(self.me.node).is_some() {
+                self.is_stuck |=
+                    self.flaw == Some(Flaw::Fence) && layout.since(self.me.node).is_none();
+                if !self.is_stuck {
                     self.all(|| pe::Input::Laid(Arc::clone(&layout)));
                 }
             }

@@ -150,9 +150,8 @@ impl Referee {
         disk: DiskId,
         record: Option<&NodeRecord>,
     ) -> Result<(), Violation> {
-        let found = record.map(|record| {
-            (record.view.as_ref().map(|view| view.id()), record.promised)
-        });
+        let found =
+            record.map(|record| (record.view.as_ref().map(|view| view.id()), record.promised));
         let known = self.promised.get(&disk).copied();
         // A write that the process did not hear of may be there.
         let is_kept = found.unwrap_or_default() >= known.unwrap_or_default();
@@ -175,10 +174,18 @@ fn changes_move_their_part(now: Time, before: &View, view: &View) -> Result<(), 
     let is_same_log = |node: NodeId| {
         before.head.seat(node).map(|seat| seat.log) == view.head.seat(node).map(|seat| seat.log)
     };
-    let kept = before.head.seats.iter().all(|seat| {
-        !is_active(view, seat.node()) || is_same_log(seat.node())
-    });
-    if came.len() + went.len() != 1 || !kept || view.body.slots.len() != before.body.slots.len() {
+    let kept = before
+        .head
+        .seats
+        .iter()
+        .all(|seat| !is_active(view, seat.node()) || is_same_log(seat.node()));
+    // What was on its way to somebody who goes may have to go elsewhere.
+    let was_at_rest = before.body.moving() == 0;
+    if came.len() + went.len() != 1
+        || !kept
+        || !was_at_rest
+        || view.body.slots.len() != before.body.slots.len()
+    {
         return Ok(());
     }
     let place = |view: &View, body: &Assignment, slot: usize| {
@@ -189,9 +196,9 @@ fn changes_move_their_part(now: Time, before: &View, view: &View) -> Result<(), 
         let next = share.next.as_ref().and_then(|next| seated(next.owner()));
         next.or_else(|| seated(share.active.owner()))
     };
-    // What was on its way to somebody who went goes back, or elsewhere.
     let slots = view.body.slots.len();
-    let moved = (0..slots).map(|slot| (place(before, &before.body, slot), place(view, &view.body, slot)));
+    let moved =
+        (0..slots).map(|slot| (place(before, &before.body, slot), place(view, &view.body, slot)));
     let moved: Vec<_> = moved.filter(|(then, after)| then != after).collect();
     let active = view.head.seats.iter().filter(|seat| seat.state == State::Active).count().max(1);
     let part = (slots * 11).div_ceil(active * 10);

@@ -17,9 +17,12 @@ pub(crate) fn the_cluster_comes_to_rest(world: &mut World) -> Result<(), Violati
         let limit = end - world.now;
         let is_met = wait(world, limit, |world| unrest(world).is_none());
         let why = unrest(world);
-        holds("the_cluster_comes_to_rest", world.now, is_met || world.violation().is_some(), || {
-            format!("{} s after it was healed: {}", HEALING.as_secs(), why.unwrap_or_default())
-        })?;
+        holds(
+            "the_cluster_comes_to_rest",
+            world.now,
+            is_met || world.violation().is_some(),
+            || format!("{} s after it was healed: {}", HEALING.as_secs(), why.unwrap_or_default()),
+        )?;
         let number = |world: &World| world.referee.newest().map(|view| view.head.number);
         let before = number(world);
         world.run_to(world.now + REST);
@@ -46,7 +49,11 @@ pub(crate) fn unrest(world: &World) -> Option<String> {
     for seat in &view.head.seats {
         let is_here = alive.get(&seat.node()).is_some_and(|(_, log)| *log == seat.log);
         if !is_here || seat.state != State::Active {
-            return Some(format!("{} is a member as {:?}, alive: {is_here}", seat.node(), seat.state));
+            return Some(format!(
+                "{} is a member as {:?}, alive: {is_here}",
+                seat.node(),
+                seat.state
+            ));
         }
     }
     if view.head.seats.len() != alive.len() {
@@ -84,7 +91,7 @@ pub(crate) fn new_events_are_applied(world: &mut World, barren: &mut u64) -> Res
         return Ok(());
     }
     world.ledger.probe(1);
-    if world.ledger.partitions_held() == 0 {
+    if world.ledger.partitions_held() == 0 || world.ledger.is_anew {
         // A partition dies with the node that reads it, in this version.
         *barren += 1;
         return Ok(());
@@ -101,7 +108,7 @@ pub(crate) fn new_events_are_applied(world: &mut World, barren: &mut u64) -> Res
 pub(crate) fn nothing_is_lost_without_a_fault(world: &mut World) -> Result<(), Violation> {
     silence(world);
     world.run_to(world.now + REST);
-    let is_clean = world.counts.crashes == 0 && world.referee.fences == 0;
+    let is_clean = world.counts.crashes == 0 && world.referee.fences == 0 && !world.ledger.is_anew;
     if !is_clean || world.violation().is_some() {
         return Ok(());
     }

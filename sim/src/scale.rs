@@ -91,7 +91,12 @@ impl Scale {
         stages
     }
 
-    fn stage(&self, world: &mut World, name: &'static str, happen: impl FnOnce(&mut World)) -> Stage {
+    fn stage(
+        &self,
+        world: &mut World,
+        name: &'static str,
+        happen: impl FnOnce(&mut World),
+    ) -> Stage {
         let (begin, control) = (world.now, world.network.control);
         let (views, fenced) = (world.referee.views, world.referee.fences);
         let moved = world.ledger.deeds.handoffs;

@@ -61,8 +61,7 @@ impl Spout for Marks {
     fn open(opening: Opening<'_>) -> Result<Self, SpoutError> {
         let name = opening.name.as_str();
         let partition = name.parse().map_err(|_| SpoutError::new("not a number"))?;
-        let (keys, next) =
-            (opening.params.integer("keys").unsigned_abs(), opening.position.offset);
+        let (keys, next) = (opening.params.integer("keys").unsigned_abs(), opening.position.offset);
         ledger::with(|ledger| ledger.opened(partition));
         let chance = Chance::for_purpose(next, partition + 1);
         Ok(Self { partition, keys, next, chance, probe: opening.position.plays })

@@ -199,7 +199,8 @@ impl World {
             expected_nodes: self.terms.expected_nodes,
             plans: self.program.plans.clone(),
         };
-        let membership = Membership::new(me.clone(), self.terms.gossip.clone(), self.names.number());
+        let membership =
+            Membership::new(me.clone(), self.terms.gossip.clone(), self.names.number());
         let founding = founds.then(|| Founding {
             cluster: ClusterId(self.names.number()),
             body: Assignment::first(&setup, &me, log_id),
@@ -254,8 +255,8 @@ impl World {
     pub fn break_link(&mut self, from: NodeId, to: NodeId) -> usize {
         let (writer, reader) = (self.by_node[&from], self.by_node[&to]);
         let is_lost = |due: &Due| {
-            matches!(due, Due::Letter(from, (to, _), Letter::Frame(..))
-                if (*from, *to) == (writer, reader))
+            matches!(due, Due::Letter(from, (to, _), letter)
+                if (*from, *to) == (writer, reader) && letter.has_events())
         };
         let lost = self.queue.values().filter(|due| is_lost(due)).count();
         self.network.break_stream(writer, reader);
@@ -439,6 +440,9 @@ impl World {
         let states: Vec<_> = states.collect();
         let line = format!("view {}: {}, {moving} units move", head.number, states.join(" "));
         self.line(&line);
+        let has_makers =
+            view.body.topologies.iter().any(|state| state.spouts.values().any(Option::is_some));
+        self.ledger.learn_makers(has_makers);
         match self.ledger.deeds.learn(self.now, &view) {
             Ok(moved) => {
                 let live = moved.iter().filter(|unit| self.ledger.used.contains(unit)).count();
@@ -451,7 +455,11 @@ impl World {
     }
 
     /// Steps a process, if there is one and its machine does not stand still, and does what it wants done.
-    fn step(&mut self, machine: usize, step: impl FnOnce(&mut Process, &mut Step<'_>, &mut Outbox)) {
+    fn step(
+        &mut self,
+        machine: usize,
+        step: impl FnOnce(&mut Process, &mut Step<'_>, &mut Outbox),
+    ) {
         let mut out = Outbox::default();
         let at = &mut self.machines[machine];
         let Some(process) = at.process.as_mut().filter(|_| at.backlog.is_none()) else { return };
@@ -554,6 +562,10 @@ impl World {
             Event::Log(event) => self.note(machine, &format!("says {event:?}")),
             Event::PartitionLost(name) => {
                 self.note(machine, &format!("says that partition {} is lost", name.as_str()));
+            }
+            Event::TookOver(whom, units, pause) => {
+                let whom = self.by_node.get(whom).copied().unwrap_or_default();
+                self.note(machine, &format!("took {units} units of n{whom} within {pause:?}"));
             }
             Event::HandoffFailed(_, why) => self.note(machine, &format!("cannot take: {why}")),
             Event::NothingToRead(..) | Event::Leaving => {}

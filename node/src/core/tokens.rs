@@ -138,9 +138,7 @@ impl Tokens {
     pub(super) fn know(&mut self, head: &Head) -> Vec<PartitionName> {
         self.lives = head.seats.iter().map(|seat| (seat.node(), seat.log)).collect();
         let lives = &self.lives;
-        let is_lost = |_: &TokenId, held: &mut Held| {
-            matches!(held.state, State::Passing(to, life) if lives.get(&to) != Some(&life))
-        };
+        let is_lost = |_: &TokenId, held: &mut Held| matches!(held.state, State::Passing(to, life) if lives.get(&to) != Some(&life));
         self.held.extract_if(.., is_lost).map(|(_, held)| held.token.name).collect()
     }
 

@@ -97,9 +97,8 @@ impl World {
                 };
                 let staying = (0..self.machines.len()).filter(stays).count();
                 let at = self.machines.get(*machine);
-                let is_there = at.is_some_and(|at| {
-                    at.is_up() && at.backlog.is_none() && !at.is_leaving
-                });
+                let is_there =
+                    at.is_some_and(|at| at.is_up() && at.backlog.is_none() && !at.is_leaving);
                 if !is_there || staying < STAY {
                     return false;
                 }
