@@ -62,16 +62,13 @@ impl Deeds {
             let container = share.active.container;
             let by = view.head.number;
             deeds.push(Deed { epoch, log, node, container, by, from });
-            match last {
-                Some(last) if is_handed_over => {
-                    if (last.log, last.container) != (log, container) {
-                        self.handoffs += 1;
-                        moved.push(unit);
-                    }
-                }
-                Some(_) => self.losses += 1,
-                None => {}
+            let is_elsewhere =
+                last.is_some_and(|last| (last.log, last.container) != (log, container));
+            if is_handed_over && is_elsewhere {
+                self.handoffs += 1;
+                moved.push(unit);
             }
+            self.losses += u64::from(last.is_some() && !is_handed_over);
         }
         Ok(moved)
     }

@@ -74,6 +74,9 @@ pub(crate) struct Told {
     pub(crate) number: u64,
 }
 
+/// The last of something in each epoch.
+type ByEpoch = Vec<(Epoch, u64)>;
+
 /// What was emitted and applied, and what follows from it.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -87,9 +90,9 @@ pub(crate) struct Ledger {
     /// Numbers applied by each of the two readers, by partition.
     applied: [BTreeMap<u64, Vec<bool>>; 2],
     /// The last number of a key and partition from one reading of it, by reader and by epoch of its unit.
-    last: BTreeMap<(bool, u64, u64, u64), Vec<(Epoch, u64)>>,
+    last: BTreeMap<(bool, u64, u64, u64), ByEpoch>,
     /// What instances have counted, by epoch of their unit; oldest first.
-    counts: BTreeMap<(Unit, u64), Vec<(Epoch, u64)>>,
+    counts: BTreeMap<(Unit, u64), ByEpoch>,
     /// Units that have handled something.
     pub(crate) used: BTreeSet<Unit>,
     /// Keys applied by both readers since the last probe began.

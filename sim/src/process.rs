@@ -278,7 +278,9 @@ impl Process {
     pub(crate) fn wake(&mut self, step: &mut Step<'_>, out: &mut Outbox) {
         let now = step.now;
         self.links.wake(now, out);
-        while let Some((_, to, input)) = self.late.pop_front_if(|(at, ..)| *at <= now) {
+        while self.late.front().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, to, input)) = self.late.pop_front()
+        {
             self.post(to, input);
         }
         if self.next_seeds <= now {
