@@ -9,6 +9,8 @@ mod demo;
 mod node_process;
 #[path = "../examples/top_words/pes.rs"]
 mod pes;
+#[cfg(feature = "sim")]
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -42,6 +44,9 @@ enum Command {
     #[cfg(feature = "compare")]
     #[command(hide = true)]
     CompareReceive(compare::ReceiveArgs),
+    /// Runs clusters in virtual time in which things go wrong, and checks every step
+    #[cfg(feature = "sim")]
+    Sim(simulate::SimArgs),
     #[command(flatten)]
     Shared(cli::Command),
 }
@@ -58,6 +63,8 @@ fn main() -> ExitCode {
         Command::CompareNode(args) => args.run(),
         #[cfg(feature = "compare")]
         Command::CompareReceive(args) => args.run(),
+        #[cfg(feature = "sim")]
+        Command::Sim(args) => args.run(),
         Command::Shared(command) => command.run(app()),
     })
 }

@@ -66,6 +66,14 @@ impl Contacts {
         }
     }
 
+    /// A node has said something. If gossip holds it for gone, gossip is late, or soon right: where the network
+    /// has just healed, each side would else take off the other.
+    pub(super) fn heard(&mut self, now: Time, node: NodeId, grace: Duration) {
+        if let Some(contact) = self.known.get_mut(&node) {
+            contact.dead_from = contact.dead_from.map(|at| at.max(now + grace));
+        }
+    }
+
     /// Follows a view: its members are kept in sight, and who was taken off is counted.
     pub(super) fn follow(
         &mut self,
@@ -213,6 +221,19 @@ mod tests {
         contacts.up(NodeId(9), Run(1));
         contacts.down(NodeId(9), at(0), false);
         assert!(!contacts.is_dead(at(6000), NodeId(9)), "a stranger is forgotten");
+    }
+
+    #[test]
+    fn who_says_something_is_not_dead_for_a_while() {
+        let (mut contacts, config) = (Contacts::default(), Config::lan());
+        contacts.follow(at(0), None, &view(3).head, &config);
+        contacts.up(NODE, Run(1));
+        contacts.down(NODE, at(1000), true);
+        contacts.heard(at(2000), NODE, config.stable_after);
+        assert!(!contacts.is_dead(at(2999), NODE) && contacts.is_dead(at(3000), NODE));
+        contacts.up(NODE, Run(1));
+        contacts.heard(at(4000), NODE, config.stable_after);
+        assert!(!contacts.is_dead(at(9000), NODE), "who is up is up");
     }
 
     #[test]

@@ -37,6 +37,7 @@ impl<B: Body> ViewLog<B> {
         }
         let theirs = at.map(|(_, id)| id);
         self.contacts.saw(from, theirs);
+        self.contacts.heard(now, from, self.config.stable_after);
         if let Some(waiting) = self.waiting.as_mut().filter(|_| theirs.is_none()) {
             waiting.heard_of_none(from);
         }

@@ -266,7 +266,9 @@ impl Body for Assignment {
 
     fn wants(&self, head: &Head, cause: &Cause) -> bool {
         match cause {
-            Cause::Installed(epoch, units) => units.iter().any(|&unit| {
+            // All of them or none: if one is meant for somebody else by now, who gives them has taken all of
+            // them back, and they have to be installed anew.
+            Cause::Installed(epoch, units) => units.iter().all(|&unit| {
                 let next = self.share(unit).and_then(|share| share.next.as_ref());
                 next.is_some_and(|next| next.epoch == *epoch)
             }),

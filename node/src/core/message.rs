@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::view_log::{self, Record, Stamp};
+use membership::view_log::{self, LogId, Record, Stamp};
 use membership::{Epoch, Member, NodeId, Reason};
 use pe::topology::Plan;
 use pe::{ChunkKind, Layout, PartitionName, PartitionReport, Phase, Position, Report};
@@ -232,7 +232,12 @@ pub enum Message {
         totals: Vec<Totals>,
     },
     /// A partition is the receiver's from now on.
-    Token(Token),
-    /// A token arrived.
-    Taken(TokenId),
+    Token {
+        /// Which.
+        token: Token,
+        /// The life of the receiver that it is for.
+        to: LogId,
+    },
+    /// A token arrived that had been passed on so often.
+    Taken(TokenId, u64),
 }

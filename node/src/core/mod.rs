@@ -341,19 +341,19 @@ impl NodeCore {
                     self.rounds.answered(from, round, totals);
                 }
             }
-            Message::Token(token) => {
+            Message::Token { token, to } => {
                 let Some((view, layout)) = self.view.as_ref().zip(self.layout.clone()) else {
                     return;
                 };
                 if !view.body.holders.contains(&self.log_id) {
                     // Said again until it is taken.
                     self.causes.push(Cause::Holds(self.log_id));
-                } else if self.is_known_spout(token.id) {
-                    self.send(from, Message::Taken(token.id), out);
+                } else if to == self.log_id && self.is_known_spout(token.id) {
+                    self.send(from, Message::Taken(token.id, token.hops), out);
                     self.tokens.take(token, &layout, &self.setup.plans, out);
                 }
             }
-            Message::Taken(id) => self.tokens.taken(from, id),
+            Message::Taken(id, hops) => self.tokens.taken(from, id, hops),
         }
     }
 
@@ -371,12 +371,20 @@ impl NodeCore {
             return out.push(Action::Exit(Ending::Unfit(why)));
         }
         let before = self.view.replace(Arc::clone(&view));
+        if self.seat(self.me()).is_some_and(|seat| seat.log != self.log_id) {
+            // The seat is that of a former life, and so are the units: they are ours when a view gives them
+            // to this one. Until then the containers have no layout, and what comes for them waits.
+            return self.tell_of(now, before.as_deref(), &view, out);
+        }
         let layout = Arc::new(assignment::layout(&view, self.me(), &self.setup.plans));
         self.tell_of(now, before.as_deref(), &view, out);
         self.reach(before.as_deref(), &view, out);
         self.handoff.give_up(now, &view, out);
         out.push(Action::Lay(Arc::clone(&layout)));
         self.handoff.release(&view, out);
+        for lost in self.tokens.know(&view.head) {
+            out.push(Action::Tell(Event::PartitionLost(lost)));
+        }
         self.tokens.lay(&layout, &self.setup.plans, out);
         self.bid_farewell(&view, &layout);
         self.layout = Some(layout);
@@ -414,9 +422,6 @@ impl NodeCore {
         let gone = before.into_iter().flat_map(|before| &before.head.seats);
         for node in gone.map(Seat::node).filter(|&node| view.head.seat(node).is_none()) {
             self.bidden.retain(|(bidden, _)| *bidden != node);
-            for lost in self.tokens.taker_is_gone(node) {
-                out.push(Action::Tell(Event::PartitionLost(lost)));
-            }
             if !self.live.contains_key(&node) {
                 out.push(Action::Disconnect(node, Reason::Failed));
             }

@@ -4,10 +4,15 @@
 //! layout names another reader, the holder closes the partition, sends the token with its position, and
 //! keeps it until the other has said that it arrived. So a partition is never read by two nodes, and is
 //! always held by somebody who counts it. A token dies with the node that holds it.
+//!
+//! Messages may be lost, doubled and late. So a token counts how often it was passed on, a node that has had
+//! it once does not take it a second time, and it is passed to one life of a node: a later one knows not
+//! whether the earlier had it, and passed it on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use membership::view_log::{Head, LogId};
 use membership::{Member, NodeId};
 use pe::topology::Plan;
 use pe::{Layout, PartitionName, PartitionReport, Position, Report};
@@ -40,6 +45,8 @@ pub struct Token {
     pub position: Position,
     /// Whether it has nothing more.
     pub is_exhausted: bool,
+    /// How often it was passed from one node to another.
+    pub hops: u64,
 }
 
 /// The tokens that a node holds.
@@ -47,6 +54,10 @@ pub struct Token {
 pub(super) struct Tokens {
     me: NodeId,
     held: BTreeMap<TokenId, Held>,
+    /// How often those that were ever held here had been passed on by then.
+    had: BTreeMap<TokenId, u64>,
+    /// The present lives of the members.
+    lives: BTreeMap<NodeId, LogId>,
 }
 
 /// The most partitions of a spout.
@@ -64,13 +75,13 @@ enum State {
     Here(u16),
     /// A container of ours was asked to close it, for somebody else.
     Closing(ContainerId),
-    /// It is on its way, or arrived without our having heard of it.
-    Passing(NodeId),
+    /// It is on its way to a life of a node, or arrived without our having heard of it.
+    Passing(NodeId, LogId),
 }
 
 impl Tokens {
     pub(super) fn new(me: NodeId) -> Self {
-        Self { me, held: BTreeMap::new() }
+        Self { me, held: BTreeMap::new(), had: BTreeMap::new(), lives: BTreeMap::new() }
     }
 
     /// Makes the tokens of a spout, and gives them to their readers.
@@ -86,7 +97,8 @@ impl Tokens {
         let mut readers = Readers::new(layout, plans, self.me);
         for (index, name) in (0..).zip(names) {
             let id = TokenId { topology, prototype, index, count };
-            let token = Token { id, name, position: Position::default(), is_exhausted: false };
+            let position = Position::default();
+            let token = Token { id, name, position, is_exhausted: false, hops: 0 };
             let to = readers.of(&token);
             self.give(token, to, out);
         }
@@ -100,10 +112,11 @@ impl Tokens {
         plans: &[Arc<Plan>],
         out: &mut Vec<Action>,
     ) {
-        // Said again, since our answer was lost.
-        if self.held.get(&token.id).is_some_and(|held| !matches!(held.state, State::Passing(_))) {
+        // Said again, since our answer was lost; by now it may be elsewhere.
+        if self.had.get(&token.id).is_some_and(|&hops| hops >= token.hops) {
             return;
         }
+        self.had.insert(token.id, token.hops);
         let meant = Readers::new(layout, plans, self.me).of(&token);
         // By an older layout than ours: it is read here until the next one.
         let here = ContainerId { node: self.me, container: 0 };
@@ -111,10 +124,22 @@ impl Tokens {
     }
 
     /// Another node has a token.
-    pub(super) fn taken(&mut self, by: NodeId, id: TokenId) {
-        if self.held.get(&id).is_some_and(|held| held.state == State::Passing(by)) {
+    pub(super) fn taken(&mut self, by: NodeId, id: TokenId, hops: u64) {
+        let is_meant = |held: &Held| {
+            matches!(held.state, State::Passing(to, _) if to == by) && held.token.hops == hops
+        };
+        if self.held.get(&id).is_some_and(is_meant) {
             self.held.remove(&id);
         }
+    }
+
+    /// Learns of the members; tokens on their way to a life that is over are gone with it, since it may have
+    /// read of them.
+    pub(super) fn know(&mut self, head: &Head) -> Vec<PartitionName> {
+        self.lives = head.seats.iter().map(|seat| (seat.node(), seat.log)).collect();
+        let lives = &self.lives;
+        let is_lost = |_: &TokenId, held: &mut Held| matches!(held.state, State::Passing(to, life) if lives.get(&to) != Some(&life));
+        self.held.extract_if(.., is_lost).map(|(_, held)| held.token.name).collect()
     }
 
     /// A container closed a partition: now it can go.
@@ -156,7 +181,7 @@ impl Tokens {
                 }
                 State::Closing(_) => held.state = State::Closing(to),
                 // Who gets it passes it on.
-                State::Here(_) | State::Passing(_) => {}
+                State::Here(_) | State::Passing(..) => {}
             }
         }
     }
@@ -180,18 +205,13 @@ impl Tokens {
     /// Sends what is on its way, and may have been lost on it.
     pub(super) fn say(&self, live: &BTreeMap<NodeId, Member>, out: &mut Vec<Action>) {
         for held in self.held.values() {
-            if let State::Passing(to) = held.state
-                && let Some(member) = live.get(&to)
+            if let State::Passing(node, to) = held.state
+                && let Some(member) = live.get(&node)
             {
-                out.push(Action::Send(member.clone(), Message::Token(held.token.clone())));
+                let token = held.token.clone();
+                out.push(Action::Send(member.clone(), Message::Token { token, to }));
             }
         }
-    }
-
-    /// Tokens on their way to a node that is gone are gone: it may have read of them.
-    pub(super) fn taker_is_gone(&mut self, node: NodeId) -> Vec<PartitionName> {
-        let is_lost = |_: &TokenId, held: &mut Held| held.state == State::Passing(node);
-        self.held.extract_if(.., is_lost).map(|(_, held)| held.token.name).collect()
     }
 
     /// How many partitions of a topology are held here and not exhausted.
@@ -211,7 +231,7 @@ impl Tokens {
         self.held.iter().filter(move |(id, _)| is_of(id)).map(|(_, held)| &held.token)
     }
 
-    fn give(&mut self, token: Token, to: ContainerId, out: &mut Vec<Action>) {
+    fn give(&mut self, mut token: Token, to: ContainerId, out: &mut Vec<Action>) {
         let id = token.id;
         let state = if to.node == self.me {
             let TokenId { topology, prototype, .. } = id;
@@ -221,8 +241,9 @@ impl Tokens {
             }
             State::Here(to.container)
         } else {
+            token.hops += 1;
             // Said until it is taken: see `say`.
-            State::Passing(to.node)
+            State::Passing(to.node, self.lives[&to.node])
         };
         self.held.insert(id, Held { token, state });
     }

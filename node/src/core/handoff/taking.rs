@@ -108,6 +108,11 @@ impl Taking {
         self.streams.iter().all(|stream| is(stream.state))
     }
 
+    /// How far each stream is, and whether it may seal.
+    fn streams_of(taking: &Self) -> impl Iterator<Item = (bool, Progress)> {
+        taking.streams.iter().map(|stream| (taking.is_sealing, stream.state))
+    }
+
     /// Takes out of the containers what must not be served.
     fn discard(&self, is_junk: impl Fn(Unit) -> bool, out: &mut Vec<Action>) {
         for stream in &self.streams {
@@ -130,8 +135,10 @@ impl Handoff {
                 ends.values().flatten().copied().collect::<BTreeSet<_>>() == units
             });
             if !is_wanted {
+                // One that is ours since nobody is left who had it begins empty, whatever came before.
                 let is_ours = |unit: Unit| {
-                    view.body.share(unit).is_some_and(|share| share.active.owner() == log)
+                    let active = view.body.share(unit).map(|share| &share.active);
+                    active.is_some_and(|active| (active.owner(), active.epoch) == (log, key.1))
                 };
                 taking.discard(|unit| !(taking.is_whole && is_ours(unit)), out);
                 let taken = units.iter().filter(|&&unit| is_ours(unit)).count();
@@ -254,17 +261,22 @@ impl Handoff {
 
     /// When [`Handoff::ask`] is due.
     pub(in super::super) fn deadline(&self) -> Option<Time> {
-        let streams = self.taking.values().flat_map(|taking| {
-            taking.streams.iter().filter_map(|stream| match stream.state {
-                Progress::Idle if taking.is_sealing => Some(Time::default()),
-                Progress::Idle => Some(self.next_pull),
-                Progress::Asked(until) => Some(until),
-                Progress::Ahead | Progress::Staging(_) | Progress::Done => None,
-            })
+        let under_way = self.taking.values().filter(|taking| taking.anew.is_none());
+        let streams = || {
+            let of = |taking| Taking::streams_of(taking);
+            under_way.clone().flat_map(of)
+        };
+        let asked = streams().filter(|(_, state)| matches!(state, Progress::Asked(_))).count();
+        // Those that wait for room are looked at when something arrives.
+        let has_room = asked < PULLS_MAX;
+        let due = streams().filter_map(|(is_sealing, state)| match state {
+            Progress::Idle if is_sealing => has_room.then_some(Time::default()),
+            Progress::Idle => has_room.then_some(self.next_pull),
+            Progress::Asked(until) => Some(until),
+            Progress::Ahead | Progress::Staging(_) | Progress::Done => None,
         });
         let anew = self.taking.values().filter_map(|taking| taking.anew.or(taking.overdue()));
-        // Those that wait for room are looked at when something arrives.
-        streams.chain(anew).min()
+        due.chain(anew).min()
     }
 
     fn begin_anew(&mut self, now: Time, out: &mut Vec<Action>) {
@@ -290,8 +302,11 @@ impl Handoff {
     }
 
     pub(super) fn unknown(&mut self, from: NodeId, id: StreamId, _: &mut Outcome) {
-        // It has lost its memory of it, and what came of it must not be mixed with what comes now.
-        if let Some((taking, _)) = self.find(from, id) {
+        // It has lost its memory of it, and what came of it must not be mixed with what comes now. If all is
+        // here already, somebody asked late: what is here may be served by a view that is on its way.
+        if let Some((taking, at)) = self.find(from, id)
+            && matches!(taking.streams[at].state, Progress::Asked(_))
+        {
             taking.anew.get_or_insert(Time::default());
         }
     }

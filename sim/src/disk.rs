@@ -1,0 +1,75 @@
+//! The disk of a simulated machine: what is synced outlives the process, what is being written may not.
+
+use std::time::Duration;
+
+use membership::view_log::{DiskId, Record, Stamp};
+use node::Assignment;
+
+use crate::Chance;
+
+/// How long a sync takes.
+const SYNC: Duration = Duration::from_millis(2);
+
+/// The record of the view log, as a node has it.
+pub(crate) type NodeRecord = Record<Assignment>;
+
+/// A disk.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) id: DiskId,
+    synced: Option<Box<NodeRecord>>,
+    writing: Option<(Stamp, Box<NodeRecord>)>,
+    /// How much longer a sync takes than it should.
+    pub(crate) slower: Duration,
+    /// Whether it claims to have written what it has not.
+    pub(crate) lies: bool,
+}
+
+impl Disk {
+    pub(crate) fn blank(id: DiskId, lies: bool) -> Self {
+        Self { id, synced: None, writing: None, slower: Duration::ZERO, lies }
+    }
+
+    /// Begins to write; how long it takes.
+    pub(crate) fn write(&mut self, stamp: Stamp, record: Box<NodeRecord>) -> Duration {
+        self.writing = Some((stamp, record));
+        SYNC + self.slower
+    }
+
+    /// A write has come to its end.
+    pub(crate) fn sync(&mut self) -> Option<Stamp> {
+        let (stamp, record) = self.writing.take()?;
+        if !self.lies {
+            self.synced = Some(record);
+        }
+        Some(stamp)
+    }
+
+    /// What is there.
+    pub(crate) fn synced(&self) -> Option<&NodeRecord> {
+        self.synced.as_deref()
+    }
+
+    /// The process ends in the middle of what it does. What it was writing is lost, or torn and so refused
+    /// when it is read, or there although nobody was told.
+    pub(crate) fn crash(&mut self, chance: &mut Chance) {
+        let Some((_, record)) = self.writing.take() else { return };
+        match chance.below(4) {
+            0 if !self.lies => self.synced = Some(record),
+            1 => {
+                let mut bytes = record.to_bytes();
+                let end = chance.below(bytes.len() as u64);
+                bytes.truncate(usize::try_from(end).expect("a length is one"));
+                let read = NodeRecord::from_bytes(&bytes);
+                assert!(read.is_err(), "a torn record is refused");
+            }
+            _ => {}
+        }
+    }
+
+    /// What a process finds when it starts, read as it lies.
+    pub(crate) fn read(&self) -> Option<NodeRecord> {
+        let bytes = self.synced.as_ref()?.to_bytes();
+        Some(NodeRecord::from_bytes(&bytes).expect("what was synced can be read"))
+    }
+}

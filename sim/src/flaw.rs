@@ -1,0 +1,74 @@
+//! Bugs that are planted on purpose: an invariant that never fails may be one that cannot.
+//!
+//! Each is a switch in the simulation's own driver of the cores, which are as in production: the driver
+//! does not do what a core wants done, or does it twice, or says that it was done. So what is proved is that
+//! the cores rely on it, and that somebody would notice.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// A record is said to be synced, and was not written.
+    Fsync,
+    /// A link that goes on with another stream forgets what was not confirmed.
+    Resend,
+    /// Who was taken off goes on serving, and does not drop what came for nothing.
+    Fence,
+    /// A container is not told to seal.
+    Seal,
+    /// A chunk of state is dropped, and said to have been read.
+    Stage,
+    /// What was emitted before a unit moved is overtaken by the word that it is all there.
+    Order,
+    /// A voter agrees to everything, whatever it has promised.
+    Quorum,
+    /// A partition is passed on and read on.
+    DoubleToken,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Fsync,
+        Self::Resend,
+        Self::Fence,
+        Self::Seal,
+        Self::Stage,
+        Self::Order,
+        Self::Quorum,
+        Self::DoubleToken,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Resend => "resend",
+            Self::Fence => "fence",
+            Self::Seal => "seal",
+            Self::Stage => "stage",
+            Self::Order => "order",
+            Self::Quorum => "quorum",
+            Self::DoubleToken => "double-token",
+        }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Flaw {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|flaw| flaw.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|flaw| flaw.name()).collect();
+            format!("there are {}", names.join(", "))
+        })
+    }
+}

@@ -1,0 +1,513 @@
+//! A process of a simulation: the core of a node and its containers, and the short way between them.
+//!
+//! The core answers at once. Containers have a mailbox each, as actors do, and take their turns one after
+//! the other in virtual time: so a container may be behind the core, and two containers behind each
+//! other, as on a real machine.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use membership::view_log::{LogId, Message as LogMessage, Stamp, Word};
+use membership::{Member, NodeId, Time};
+use node::link::credits_of;
+use node::{Action, Ending, Event, Input, Message, NodeCore};
+use pe::topology::Plan;
+use pe::{Container, Registry, Waker};
+use routing::{BatchKind, Frame, FrameHeader, FrameKind};
+
+use crate::Chance;
+use crate::disk::NodeRecord;
+use crate::flaw::Flaw;
+use crate::ledger::{Here, Ledger};
+use crate::links::SimLinks;
+use crate::network::Letter;
+use crate::violation::Violation;
+
+/// The most inputs that a container takes in one turn.
+const INPUTS: usize = 64;
+
+/// How long a turn takes at least, and how much chance may add, in microseconds: without it, a spout that
+/// always has more would stop time.
+const TURN: (u64, u64) = (20, 100);
+
+/// How long events are held up with the flaw by which they are overtaken.
+const LATE: Duration = Duration::from_millis(100);
+
+/// Between two rounds of knocking at seeds.
+const SEEDS: Duration = Duration::from_secs(1);
+
+/// What all processes of a world run.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) plans: Vec<Arc<Plan>>,
+}
+
+/// One process.
+pub(crate) struct Process {
+    pub(crate) core: NodeCore,
+    me: Member,
+    log: LogId,
+    containers: Vec<Sleeper>,
+    program: Arc<Program>,
+    inputs: VecDeque<Input>,
+    links: SimLinks,
+    is_flushing: bool,
+    pub(crate) ending: Option<Ending>,
+    /// Who is asked for the way in.
+    seeds: Vec<NodeId>,
+    next_seeds: Time,
+    /// The number of the view that the core goes by, and since when.
+    pub(crate) goes_by: (u64, Time),
+    flaw: Option<Flaw>,
+    /// Whether its containers hear of no view any more, with that flaw.
+    is_stuck: bool,
+    /// What is overtaken, with that flaw.
+    late: VecDeque<(Time, u16, pe::Input)>,
+}
+
+/// A container, its mailbox, and what may have woken it.
+struct Sleeper {
+    container: Container,
+    mailbox: VecDeque<pe::Input>,
+    is_woken: Arc<AtomicBool>,
+    is_drained: bool,
+    free_at: Time,
+}
+
+/// What a process gives to the world.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) letters: Vec<(NodeId, Letter)>,
+    pub(crate) persist: Option<(Stamp, Box<NodeRecord>)>,
+    pub(crate) events: Vec<Event>,
+    /// Lines for a trace that has everything.
+    pub(crate) details: Vec<String>,
+    pub(crate) broken: Option<Violation>,
+}
+
+/// What a step may use of the world.
+pub(crate) struct Step<'w> {
+    pub(crate) now: Time,
+    pub(crate) chance: &'w mut Chance,
+    pub(crate) ledger: &'w mut Box<Ledger>,
+    pub(crate) machine: usize,
+    pub(crate) is_detailed: bool,
+}
+
+impl Process {
+    pub(crate) fn new(
+        core: NodeCore,
+        (me, log): (Member, LogId),
+        first: &Arc<pe::Layout>,
+        program: Arc<Program>,
+        seeds: Vec<NodeId>,
+        flaw: Option<Flaw>,
+    ) -> Self {
+        let containers = (0..me.containers).map(|number| {
+            let is_woken = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&is_woken);
+            let waker = Waker::new(move || flag.store(true, Ordering::Relaxed));
+            let (registry, plans) = (&program.registry, &program.plans);
+            Sleeper {
+                container: Container::new(number, Arc::clone(first), registry, plans, waker),
+                mailbox: VecDeque::new(),
+                is_woken,
+                is_drained: false,
+                free_at: Time::default(),
+            }
+        });
+        let containers = containers.collect();
+        let links = SimLinks::new(me.run, flaw == Some(Flaw::Resend));
+        Self {
+            core,
+            me,
+            log,
+            containers,
+            program,
+            inputs: VecDeque::new(),
+            links,
+            is_flushing: false,
+            ending: None,
+            seeds,
+            next_seeds: Time::default(),
+            goes_by: (0, Time::default()),
+            flaw,
+            is_stuck: false,
+            late: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// Takes an input of the core and does all that follows from it here and now.
+    pub(crate) fn step(&mut self, step: &mut Step<'_>, input: Input, out: &mut Outbox) {
+        self.inputs.push_back(input);
+        self.settle(step, out);
+    }
+
+    /// Takes a letter.
+    pub(crate) fn receive(
+        &mut self,
+        step: &mut Step<'_>,
+        from: NodeId,
+        letter: Letter,
+        out: &mut Outbox,
+    ) {
+        let now = step.now;
+        match letter {
+            Letter::Hello(theirs) => {
+                let ours = self.core.hello();
+                if ours.check(&theirs).is_ok() {
+                    out.letters.push((from, Letter::Welcome(Box::new(ours))));
+                    self.inputs.push_back(Input::Met(theirs.member));
+                }
+            }
+            Letter::Welcome(theirs) => {
+                if self.core.hello().check(&theirs).is_ok() {
+                    self.inputs.push_back(Input::Met(theirs.member));
+                }
+            }
+            Letter::Control(message) => {
+                if !self.agrees_to_all(from, &message, out) {
+                    self.inputs.push_back(Input::Received(from, message));
+                }
+            }
+            Letter::Open(stream, hello) => self.links.read(from, stream, hello, out),
+            Letter::Opened(stream, answer) => {
+                if self.links.opened(now, from, stream, answer, out).is_err() {
+                    self.inputs.push_back(Input::Broken(from));
+                }
+            }
+            Letter::Frame(stream, bytes) => {
+                match self.links.frame(now, from, stream, &bytes, out) {
+                    Ok(true) => self.frame(now, from, &bytes),
+                    Ok(false) => {}
+                    Err(gap) => {
+                        let what = format!("{} reads from {from}: {gap}", self.me.node);
+                        let invariant = "a_link_has_no_gap";
+                        out.broken = Some(Violation { invariant, at: now, what });
+                    }
+                }
+            }
+            Letter::Confirmed(stream, watermark) => {
+                self.links.confirmed(now, from, stream, watermark);
+            }
+            Letter::Ended(stream) => self.links.ended(now, from, stream),
+            Letter::Closed => {
+                self.links.closed(now, from);
+                self.inputs.push_back(Input::Lost(from));
+            }
+        }
+        self.settle(step, out);
+    }
+
+    /// A voter with that flaw answers whatever it is asked, and forgets it.
+    fn agrees_to_all(&self, from: NodeId, message: &Message, out: &mut Outbox) -> bool {
+        let Message::Log(message) = message else { return false };
+        if self.flaw != Some(Flaw::Quorum) || self.core.view().is_none() {
+            return false;
+        }
+        let word = match &message.word {
+            Word::Prepare(ballot) => Word::Promise(*ballot, None),
+            Word::Accept(ballot, _) => Word::Accepted(*ballot),
+            Word::Decided(_)
+            | Word::Here
+            | Word::Ask
+            | Word::Promise(..)
+            | Word::Accepted(_)
+            | Word::Beaten(..)
+            | Word::Wish(_) => return false,
+        };
+        let answer = LogMessage { disk: self.log.disk, at: message.at, word };
+        out.letters.push((from, Letter::Control(Message::Log(Box::new(answer)))));
+        true
+    }
+
+    /// The stream to a node broke.
+    pub(crate) fn reopen(&mut self, now: Time, to: NodeId, out: &mut Outbox) {
+        self.links.reopen(now, to, out);
+    }
+
+    /// Forgets what was read from a node.
+    pub(crate) fn forget(&mut self, from: NodeId, out: &mut Outbox) {
+        self.links.forget(from, out);
+    }
+
+    fn frame(&mut self, now: Time, from: NodeId, bytes: &Bytes) {
+        let header = bytes.first_chunk().expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("a link does not change bytes");
+        let frame = Frame::new(header, bytes.slice(FrameHeader::LEN..));
+        let frame = frame.expect("a link does not change bytes");
+        match header.kind {
+            FrameKind::Farewell => self.inputs.push_back(Input::Finished(from)),
+            FrameKind::Credits => {
+                let credits = credits_of(&frame.into_payload()).expect("nor what a frame holds");
+                for (credit, rows, weight) in credits {
+                    let input = pe::Input::Credited { node: from, credit, rows, weight };
+                    self.post(credit.from, input);
+                }
+            }
+            FrameKind::Batches => {
+                for batch in frame {
+                    let (header, body) = batch.expect("nor what a frame holds");
+                    let (to, is_fence) = (header.to, header.kind == BatchKind::Fence);
+                    let input = pe::Input::Arrived(from, header, body);
+                    if self.flaw == Some(Flaw::Order) && !is_fence {
+                        self.late.push_back((now + LATE, to, input));
+                    } else {
+                        self.post(to, input);
+                    }
+                }
+            }
+        }
+    }
+
+    fn post(&mut self, container: u16, input: pe::Input) {
+        if let Some(sleeper) = self.containers.get_mut(usize::from(container)) {
+            sleeper.mailbox.push_back(input);
+        }
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn wake(&mut self, step: &mut Step<'_>, out: &mut Outbox) {
+        let now = step.now;
+        self.links.wake(now, out);
+        while self.late.front().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, to, input)) = self.late.pop_front()
+        {
+            self.post(to, input);
+        }
+        if self.next_seeds <= now {
+            self.next_seeds = now + SEEDS;
+            self.dial_seeds(step, out);
+        }
+        if self.core.deadline().is_some_and(|due| due <= now) {
+            self.inputs.push_back(Input::Woke);
+        }
+        self.settle(step, out);
+        for number in 0..self.containers.len() {
+            if self.containers[number].due(now).is_some_and(|due| due <= now) {
+                self.turn(step, number, out);
+                self.settle(step, out);
+            }
+        }
+    }
+
+    /// When [`Process::wake`] is due.
+    pub(crate) fn deadline(&self, now: Time) -> Option<Time> {
+        let containers = self.containers.iter().filter_map(|sleeper| sleeper.due(now));
+        let late = self.late.front().map(|(at, ..)| *at);
+        let own = [self.core.deadline(), self.links.deadline(), Some(self.next_seeds), late];
+        containers.chain(own.into_iter().flatten()).min()
+    }
+
+    /// While we know of nobody, knock at all seeds, again and again.
+    fn dial_seeds(&self, step: &mut Step<'_>, out: &mut Outbox) {
+        const AT_ONCE: u64 = 5;
+        let count = self.seeds.len() as u64;
+        if !self.core.is_lonely() || count == 0 {
+            return;
+        }
+        let first = if count > AT_ONCE { step.chance.below(count) } else { 0 };
+        let hello = Box::new(self.core.hello());
+        for which in first..first + count.min(AT_ONCE) {
+            let at = usize::try_from(which % count).expect("an index is one");
+            out.letters.push((self.seeds[at], Letter::Hello(hello.clone())));
+        }
+    }
+
+    /// Lets a container have one turn.
+    fn turn(&mut self, step: &mut Step<'_>, number: usize, out: &mut Outbox) {
+        for _ in 0..INPUTS {
+            let Some(input) = self.containers[number].mailbox.pop_front() else { break };
+            self.containers[number].is_drained = false;
+            self.container(step, number, input, out);
+        }
+        let sleeper = &mut self.containers[number];
+        if sleeper.mailbox.is_empty() {
+            if sleeper.is_woken.swap(false, Ordering::Relaxed) {
+                self.container(step, number, pe::Input::Woken, out);
+            }
+            self.containers[number].is_drained = true;
+            self.container(step, number, pe::Input::Drained, out);
+        }
+        let (least, more) = TURN;
+        let cost = Duration::from_micros(least + step.chance.below(more));
+        self.containers[number].free_at = step.now + cost;
+    }
+
+    fn settle(&mut self, step: &mut Step<'_>, out: &mut Outbox) {
+        loop {
+            while let Some(input) = self.inputs.pop_front() {
+                let mut actions = Vec::new();
+                self.core.step(step.now, input, &mut actions);
+                actions.into_iter().for_each(|action| self.act(step, action, out));
+            }
+            if !(self.is_flushing && self.links.are_settled()) {
+                return;
+            }
+            self.is_flushing = false;
+            self.inputs.push_back(Input::Flushed);
+        }
+    }
+
+    fn container(
+        &mut self,
+        step: &mut Step<'_>,
+        number: usize,
+        input: pe::Input,
+        out: &mut Outbox,
+    ) {
+        let now = step.now;
+        let own = u16::try_from(number).expect("containers are counted in 16 bits");
+        let sleeper = &mut self.containers[number];
+        if self.flaw == Some(Flaw::Stage)
+            && let pe::Input::Stage { handoff, .. } = input
+        {
+            let outcome = Ok(());
+            return self.inputs.push_back(Input::Staged { handoff, outcome });
+        }
+        // A new layout holds for all that comes of it.
+        let layout =
+            if let pe::Input::Laid(layout) = &input { layout } else { sleeper.container.layout() };
+        let here = Here {
+            machine: step.machine,
+            run: self.me.run,
+            log: self.log,
+            at: (self.me.node, own),
+            layout: Arc::clone(layout),
+            goes_by: self.goes_by,
+            now,
+        };
+        let mut actions = Vec::new();
+        step.ledger.during(here, || sleeper.container.step(now, input, &mut actions));
+        for action in actions {
+            match action {
+                pe::Action::Post(to, input) => self.post(to, input),
+                pe::Action::Send(to, frame) => {
+                    self.links.send(now, to, FrameKind::Batches, frame, out);
+                }
+                pe::Action::Credit { node, credit, rows, weight } => {
+                    self.links.credit(now, node, (credit, rows, weight), out);
+                }
+                pe::Action::Report(report) => self.inputs.push_back(Input::Reported(report)),
+                pe::Action::Closed { topology, prototype, name, state } => {
+                    self.inputs.push_back(Input::Closed { topology, prototype, name, state });
+                }
+                pe::Action::Chunk { handoff, kind, bytes } => {
+                    if step.is_detailed {
+                        let len = bytes.len();
+                        out.details.push(format!("chunk of {handoff}: {kind:?}, {len} bytes"));
+                    }
+                    self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
+                }
+                pe::Action::Staged { handoff, outcome } => {
+                    self.inputs.push_back(Input::Staged { handoff, outcome });
+                }
+                pe::Action::Stopped => self.inputs.push_back(Input::Stopped(own)),
+            }
+        }
+    }
+
+    fn all(&mut self, input: impl Fn() -> pe::Input) {
+        for sleeper in &mut self.containers {
+            sleeper.mailbox.push_back(input());
+        }
+    }
+
+    fn act(&mut self, step: &mut Step<'_>, action: Action, out: &mut Outbox) {
+        let now = step.now;
+        match action {
+            Action::Send(to, message) => out.letters.push((to.node, Letter::Control(message))),
+            Action::Persist(stamp, record) => out.persist = Some((stamp, record)),
+            Action::Give(container, input) => {
+                if step.is_detailed {
+                    out.details.push(format!("container {container}: {}", brief(&input)));
+                }
+                if !self.swallows(&input) {
+                    self.post(container, input);
+                }
+            }
+            Action::Lay(layout) => {
+                self.is_stuck |=
+                    self.flaw == Some(Flaw::Fence) && layout.since(self.me.node).is_none();
+                if !self.is_stuck {
+                    self.all(|| pe::Input::Laid(Arc::clone(&layout)));
+                }
+            }
+            Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
+            Action::Stop => self.all(|| pe::Input::Stopped),
+            Action::List { topology, prototype } => {
+                let plan = &self.program.plans[usize::from(topology)];
+                let spout = &plan.prototypes[usize::from(prototype)];
+                let partitions = self.program.registry.partitions(spout);
+                let partitions = partitions.map_err(|error| error.to_string());
+                self.inputs.push_back(Input::Listed { topology, prototype, partitions });
+            }
+            Action::Open { container, topology, prototype, name, position } => {
+                let open = pe::Input::Open { topology, prototype, name, position };
+                self.post(container, open);
+            }
+            Action::Close { topology, prototype, name, .. }
+                if self.flaw == Some(Flaw::DoubleToken) =>
+            {
+                let state = None;
+                self.inputs.push_back(Input::Closed { topology, prototype, name, state });
+            }
+            Action::Close { container, topology, prototype, name } => {
+                self.post(container, pe::Input::Close { topology, prototype, name });
+            }
+            Action::Farewell(node) => {
+                self.links.send(now, node, FrameKind::Farewell, vec![0; FrameHeader::LEN], out);
+            }
+            Action::Flush => self.is_flushing = true,
+            Action::Exit(ending) => self.ending = Some(ending),
+            Action::Connect(member) => self.links.connect(now, member, out),
+            Action::Disconnect(node, _) => self.links.drop_links(node, out),
+            Action::Tell(event) => out.events.push(event),
+        }
+    }
+
+    /// Whether the flaw of this process is not to give such an input.
+    fn swallows(&self, input: &pe::Input) -> bool {
+        match self.flaw {
+            Some(Flaw::Seal) => matches!(input, pe::Input::Seal(_)),
+            Some(Flaw::Fence) => matches!(input, pe::Input::Discard(_)),
+            Some(
+                Flaw::Fsync
+                | Flaw::Resend
+                | Flaw::Stage
+                | Flaw::Order
+                | Flaw::Quorum
+                | Flaw::DoubleToken,
+            )
+            | None => false,
+        }
+    }
+}
+
+/// An input of a handoff, in a line.
+fn brief(input: &pe::Input) -> String {
+    if let pe::Input::Stage { handoff, bytes } = input {
+        return format!("stage {handoff}, {} bytes", bytes.len());
+    }
+    format!("{input:?}")
+}
+
+impl Sleeper {
+    /// When it has its next turn.
+    fn due(&self, now: Time) -> Option<Time> {
+        let is_busy = !self.mailbox.is_empty()
+            || !self.is_drained
+            || self.is_woken.load(Ordering::Relaxed)
+            || self.container.wants_turn();
+        let at = if is_busy { Some(now) } else { self.container.deadline() };
+        at.map(|at| at.max(self.free_at))
+    }
+}

@@ -1,0 +1,113 @@
+//! Clusters in which things go wrong, by fixed seeds, by some that nobody has seen, and with planted bugs.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use sim::{Campaign, FaultKind, Flaw, Run, Totals};
+
+/// Fewer without optimisation, so that nobody has to wait.
+const FIXED: u64 = if cfg!(debug_assertions) { 12 } else { 60 };
+const RANDOM: u64 = if cfg!(debug_assertions) { 2 } else { 5 };
+
+/// A bug has to be found within so many seeds.
+const WITHIN: u64 = 200;
+
+fn explain(run: &Run) -> String {
+    let why = run.violation.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!("seed {}: {why}\n`starling sim --seed {} --seeds 1` shows more", run.seed, run.seed)
+}
+
+fn run_all(campaign: &Campaign, seeds: impl Iterator<Item = u64>) -> Totals {
+    let mut totals = Totals::default();
+    for seed in seeds {
+        let run = campaign.run(seed);
+        assert!(run.violation.is_none(), "{}", explain(&run));
+        totals.add(&run.totals);
+    }
+    totals
+}
+
+#[test]
+fn fixed_seeds_with_all_faults_break_nothing() {
+    let totals = run_all(&Campaign::default(), 1..=FIXED);
+    let each = |all: u64| all / totals.seeds;
+    assert!(totals.time / u32::try_from(totals.seeds).unwrap_or(1) >= Duration::from_secs(60));
+    assert!(each(totals.emitted) >= 10_000, "{totals:?}");
+    assert!(each(totals.crashes) >= 1 && each(totals.handoffs) >= 20, "{totals:?}");
+}
+
+/// The seeds are printed, so that a failure of today can be had again tomorrow.
+#[test]
+fn seeds_that_nobody_has_seen_break_nothing() {
+    let first = RandomState::new().hash_one(0) >> 16;
+    println!("seeds from {first}");
+    run_all(&Campaign::default(), first..first + RANDOM);
+}
+
+#[test]
+fn without_faults_nothing_is_lost() {
+    let campaign =
+        Campaign { faults: vec![FaultKind::Join, FaultKind::Leave], ..Campaign::default() };
+    let totals = run_all(&campaign, 1..=FIXED / 8);
+    assert_eq!(totals.crashes + totals.losses, 0, "{totals:?}");
+    assert_eq!(totals.applied, 2 * totals.emitted, "{totals:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let campaign = Campaign::default();
+    let (one, again, other) = (campaign.run(3), campaign.run(3), campaign.run(4));
+    assert_eq!((one.fingerprint, &one.trace), (again.fingerprint, &again.trace));
+    assert_eq!(one.totals, again.totals);
+    assert_ne!(one.fingerprint, other.fingerprint);
+}
+
+/// Each planted bug, the invariant that is meant to find it, and a seed not long before it does.
+#[test]
+fn each_planted_bug_is_found() {
+    for (flaw, invariant, first) in [
+        (Flaw::Fsync, "nothing_is_sent_before_it_is_on_disk", 1),
+        (Flaw::Resend, "a_link_has_no_gap", 1),
+        (Flaw::Fence, "the_cluster_comes_to_rest", 1),
+        (Flaw::Seal, "the_cluster_comes_to_rest", 1),
+        (Flaw::Stage, "state_goes_with_its_unit", 1),
+        (Flaw::Order, "numbers_of_a_key_grow", 1),
+        (Flaw::Quorum, "a_view_was_decided", 1),
+        (Flaw::DoubleToken, "a_partition_has_one_reader", 1),
+    ] {
+        let campaign = Campaign { flaw: Some(flaw), ..Campaign::default() };
+        let mut found = Vec::new();
+        let is_found = (first..first + WITHIN).any(|seed| {
+            let run = campaign.run(seed);
+            found.extend(run.violation.map(|violation| violation.invariant));
+            found.last() == Some(&invariant)
+        });
+        assert!(is_found, "{flaw}: {found:?}");
+    }
+}
+
+/// A script that fails is made shorter, and fails as before.
+#[test]
+fn a_failing_run_is_shrunk() {
+    let campaign = Campaign { flaw: Some(Flaw::Resend), ..Campaign::default() };
+    let failed = (1..=WITHIN).map(|seed| campaign.run(seed)).find(|run| run.violation.is_some());
+    let failed = failed.expect("the bug is found");
+    let shrunk = campaign.shrink(&failed);
+    let invariant = |run: &Run| run.violation.as_ref().map(|violation| violation.invariant);
+    assert_eq!(invariant(&shrunk), invariant(&failed));
+    assert!(shrunk.faults.len() < failed.faults.len());
+}
+
+/// Seeds that found a bug once; what it was is beside them.
+#[test]
+fn seeds_that_once_failed_fail_no_more() {
+    const ONCE: [u64; 6] = [
+        2,   // A taking that waited for room was woken again and again.
+        8,   // A token was taken a second time, by a node that had passed it on.
+        4,   // A restarted node served the units of its former life.
+        40,  // A late question made a taker drop what it had taken over.
+        77,  // A unit that was to begin empty was served with what had been staged of it.
+        212, // A machine that stood still was told to leave.
+    ];
+    run_all(&Campaign::default(), ONCE.into_iter());
+}

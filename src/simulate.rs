@@ -1,0 +1,178 @@
+//! `starling sim`: whole clusters in one thread, in virtual time, in which things go wrong.
+//!
+//! A seed is a run, and a run that fails is a number that anybody can type again. So it is printed with
+//! the invariant that was broken, as few faults as it takes, and the end of what happened.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+use sim::{Campaign, FaultKind, Flaw, Run, Scale, Stage, Totals};
+use starling::cli::{Exit, Failure, output};
+
+const EXAMPLES: &str = "Examples:
+  starling sim --seeds 1000
+  starling sim --seed 4711 --faults crash,partition,loss
+  starling sim --break seal --seeds 200
+  starling sim --nodes 200 --slots 4096 --scale --json
+
+Exit code 1 says that an invariant was broken.";
+
+/// How much of the trace of a run that failed is printed.
+const LINES: usize = 60;
+
+/// Runs clusters in virtual time in which things go wrong, and checks every step
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SimArgs {
+    /// The first seed; the same seed is the same run
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    seeds: u64,
+    /// How many nodes there are at first
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    nodes: u16,
+    /// How many slots; a power of two, at most 65536
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = slots)]
+    slots: u32,
+    /// What goes wrong, with commas; all of it if nothing is said
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    faults: Vec<FaultKind>,
+    /// Plants a bug, to see that it is found
+    #[arg(long = "break", value_name = "NAME")]
+    flaw: Option<Flaw>,
+    /// Shows what it costs to be many, in place of runs with faults
+    #[arg(long, conflicts_with_all = ["faults", "flaw", "seeds"])]
+    scale: bool,
+    /// Prints the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn slots(text: &str) -> Result<u32, String> {
+    let slots: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let is_possible = slots.is_power_of_two() && slots <= 1 << 16;
+    is_possible.then_some(slots).ok_or_else(|| "not a power of two up to 65536".to_owned())
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long it took is shown")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl SimArgs {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.scale {
+            self.scale();
+            return Ok(());
+        }
+        let faults =
+            if self.faults.is_empty() { FaultKind::ALL.to_vec() } else { self.faults.clone() };
+        let (nodes, slots, flaw) = (usize::from(self.nodes), self.slots, self.flaw);
+        let campaign = Campaign { nodes, slots, faults, flaw };
+        let (begin, mut totals) = (now(), Totals::default());
+        for seed in self.seed..self.seed.saturating_add(self.seeds) {
+            let run = campaign.run(seed);
+            totals.add(&run.totals);
+            if run.violation.is_some() {
+                self.show(&totals, begin.elapsed());
+                return Err(self.failed(&campaign, &run));
+            }
+        }
+        self.show(&totals, begin.elapsed());
+        Ok(())
+    }
+
+    fn show(&self, totals: &Totals, took: Duration) {
+        if self.json {
+            return output::json(&figures(totals, took));
+        }
+        let figures = figures(totals, took);
+        for (name, value) in figures.as_object().into_iter().flatten() {
+            output::data(format_args!("{name:<16} {value}"));
+        }
+    }
+
+    /// Shows as little as it takes to see the failure again.
+    fn failed(&self, campaign: &Campaign, run: &Run) -> Failure {
+        output::message(format_args!("seed {} fails; looking for fewer faults", run.seed));
+        let shrunk = campaign.shrink(run);
+        let violation = shrunk.violation.as_ref().or(run.violation.as_ref());
+        let why = violation.map(ToString::to_string).unwrap_or_default();
+        let faults: Vec<_> = shrunk.faults.iter().map(ToString::to_string).collect();
+        let lines: Vec<_> = shrunk.trace.lines().collect();
+        let end = &lines[lines.len().saturating_sub(LINES)..];
+        if self.json {
+            let invariant = violation.map(|violation| violation.invariant);
+            output::json(&json!({
+                "seed": run.seed, "invariant": invariant, "why": why, "faults": faults, "trace": end,
+            }));
+        } else {
+            output::data(format_args!("seed {}: {why}", run.seed));
+            output::data("faults");
+            faults.iter().for_each(|fault| output::data(format_args!("  {fault}")));
+            output::data("trace");
+            end.iter().for_each(|line| output::data(format_args!("  {line}")));
+        }
+        Failure::new(Exit::Failure, format!("seed {}: {why}", run.seed))
+    }
+
+    fn scale(&self) {
+        let (nodes, slots, seed) = (usize::from(self.nodes), self.slots, self.seed);
+        let begin = now();
+        let stages = Scale { nodes, slots, seed }.run();
+        let took = begin.elapsed();
+        if self.json {
+            let stages: Vec<_> = stages.iter().map(stage_figures).collect();
+            return output::json(&json!({
+                "nodes": nodes, "slots": slots, "seed": seed, "stages": stages,
+                "wall_s": took.as_secs_f64(),
+            }));
+        }
+        output::data(
+            "stage                  took_s   views   moved  fenced  msg/node/s  bytes/node/s",
+        );
+        for Stage { name, took, views, moved, fenced, messages, bytes } in stages {
+            let took =
+                took.map_or_else(|| "-".to_owned(), |took| format!("{:.1}", took.as_secs_f64()));
+            output::data(format_args!(
+                "{name:<20} {took:>8} {views:>7} {moved:>7} {fenced:>7} {messages:>11.1} {bytes:>13.0}"
+            ));
+        }
+        output::message(format_args!("{:.1} s", took.as_secs_f64()));
+    }
+}
+
+fn stage_figures(stage: &Stage) -> serde_json::Value {
+    let Stage { name, took, views, moved, fenced, messages, bytes } = stage;
+    json!({
+        "name": name, "took_s": took.map(|took| took.as_secs_f64()), "views": views, "moved": moved,
+        "fenced": fenced, "messages_per_node_second": messages, "bytes_per_node_second": bytes,
+    })
+}
+
+fn figures(totals: &Totals, took: Duration) -> serde_json::Value {
+    json!({
+        "seeds": totals.seeds,
+        "virtual_s": totals.time.as_secs(),
+        "steps": totals.steps,
+        "events_emitted": totals.emitted,
+        "events_applied": totals.applied,
+        "faults": totals.faults,
+        "crashes": totals.crashes,
+        "restarts": totals.restarts,
+        "handoffs": totals.handoffs,
+        "losses": totals.losses,
+        "views": totals.views,
+        "messages": totals.messages,
+        "message_bytes": totals.bytes,
+        "frames": totals.frames,
+        "frame_bytes": totals.frame_bytes,
+        "barren": totals.barren,
+        "wall_s": took.as_secs_f64(),
+    })
+}
