@@ -132,7 +132,8 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
     let totals = vec![Totals { sent: 1, received: 2, open_partitions: 3, stages_removed: 4 }];
     let id = TokenId { topology: 0, prototype: 1, index: 2, count: 3 };
     let position = Position { offset: 5, plays: 1 };
-    let token = Token { id, name: PartitionName::new("a.txt"), position, is_exhausted: false };
+    let name = PartitionName::new("a.txt");
+    let token = Token { id, name, position, is_exhausted: false, hops: 2 };
     let all = [
         ("decided", said(&next, Word::Decided(Arc::clone(&next)))),
         ("prepare", said(&view, Word::Prepare(ballot))),
@@ -144,8 +145,8 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("unknown", Message::Handoff(HandoffMessage::Unknown(stream))),
         ("ask", Message::Ask { epoch: Epoch(3), round: 1 }),
         ("answer", Message::Answer { epoch: Epoch(3), round: 1, totals }),
-        ("token", Message::Token(token)),
-        ("taken", Message::Taken(id)),
+        ("token", Message::Token { token, to: LogId::unsynced(DiskId(7), Run(1)) }),
+        ("taken", Message::Taken(id, 2)),
         ("gossip", Message::Gossip(vec![1; 60])),
     ];
     all.iter().map(|(name, message)| (*name, bytes_of(message))).collect()

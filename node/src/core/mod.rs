@@ -371,14 +371,14 @@ impl NodeCore {
             return out.push(Action::Exit(Ending::Unfit(why)));
         }
         let before = self.view.replace(Arc::clone(&view));
+        self.tell_of(now, before.as_deref(), &view, out);
+        self.reach(before.as_deref(), &view, out);
         if self.seat(self.me()).is_some_and(|seat| seat.log != self.log_id) {
             // The seat is that of a former life, and so are the units: they are ours when a view gives them
             // to this one. Until then the containers have no layout, and what comes for them waits.
-            return self.tell_of(now, before.as_deref(), &view, out);
+            return;
         }
         let layout = Arc::new(assignment::layout(&view, self.me(), &self.setup.plans));
-        self.tell_of(now, before.as_deref(), &view, out);
-        self.reach(before.as_deref(), &view, out);
         self.handoff.give_up(now, &view, out);
         out.push(Action::Lay(Arc::clone(&layout)));
         self.handoff.release(&view, out);
