@@ -93,6 +93,13 @@ fn units_move_with_what_was_written() {
     holds("move", moving(), true);
 }
 
+/// A view that is made for another reason leaves alone what is on its way.
+#[test]
+fn another_view_meanwhile_activates_nothing() {
+    let again = Bounds { breaks: [2, 0, 0], writes: 0, ..moving() };
+    holds("move with another view", again, false);
+}
+
 #[test]
 fn a_move_survives_a_crash_and_a_death_of_either_end() {
     let crash = Bounds { crashes: 1, ..moving() };
