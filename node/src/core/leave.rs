@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use membership::view_log::State;
+use membership::view_log::{Seat, State};
 use membership::{NodeId, Time, view_log};
 
 use super::{Action, Cause, Ending, Event, NodeCore};
@@ -17,10 +17,15 @@ use super::{Action, Cause, Ending, Event, NodeCore};
 /// How long a node that leaves takes at most.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 
+/// How long nobody may seem to be there before a node that leaves gives up to give away what it has.
+const ALONE: Duration = Duration::from_secs(5);
+
 /// How far our own leaving has come.
 #[derive(Debug)]
 pub(super) struct Leave {
     until: Time,
+    /// Since when nobody seems to be there to give to.
+    alone_since: Option<Time>,
     /// Members from which nothing comes any more.
     finished: BTreeSet<NodeId>,
     pub(super) has_stopped: BTreeSet<u16>,
@@ -52,6 +57,7 @@ impl NodeCore {
         }
         self.leave = Some(Leave {
             until: now + DRAIN_LIMIT,
+            alone_since: None,
             finished: BTreeSet::new(),
             has_stopped: BTreeSet::new(),
             stage: LeaveStage::Draining,
@@ -61,11 +67,20 @@ impl NodeCore {
         self.log_step(now, view_log::Input::Drain, out);
     }
 
-    /// Whether there is another member to give to.
-    fn others_stay(&self) -> bool {
-        let Some(view) = &self.view else { return false };
-        let mut others = view.head.seats.iter().filter(|seat| seat.node() != self.me());
-        others.any(|seat| seat.state != State::Draining && self.live.contains_key(&seat.node()))
+    /// Whether there is no other member to give to. That none is there may be a mistake of gossip, which finds
+    /// the others one by one where the network has just healed; so it has to be so for a while, since what
+    /// stops does not go on.
+    fn is_alone(&mut self, now: Time) -> bool {
+        let seats = self.view.iter().flat_map(|view| &view.head.seats);
+        let mut staying =
+            seats.filter(|seat| seat.node() != self.me() && seat.state != State::Draining);
+        let is_there = |seat: &Seat| self.live.contains_key(&seat.node());
+        let is_last = staying.clone().next().is_none();
+        let seems_alone = !staying.any(is_there);
+        let Some(leave) = &mut self.leave else { return false };
+        let since = *leave.alone_since.get_or_insert(now);
+        leave.alone_since = leave.alone_since.filter(|_| seems_alone);
+        is_last || seems_alone && since + ALONE <= now
     }
 
     /// Nothing more comes from a node.
@@ -90,7 +105,9 @@ impl NodeCore {
 
     pub(super) fn go_on_leaving(&mut self, now: Time, out: &mut Vec<Action>) {
         let Some(leave) = &self.leave else { return };
-        let (is_late, is_alone) = (leave.until <= now, !self.others_stay());
+        let is_late = leave.until <= now;
+        let is_alone = self.is_alone(now);
+        let Some(leave) = &self.leave else { return };
         let is_drained = leave.stage == LeaveStage::Draining && self.is_drained();
         let containers = usize::from(self.membership.me().containers);
         let Some(leave) = &mut self.leave else { return };

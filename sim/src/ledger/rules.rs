@@ -163,9 +163,9 @@ pub(super) fn state_goes_with_its_unit(
     let expected = before.map_or(0, |(_, count)| count) + 1;
     holds("state_goes_with_its_unit", now, count == expected, || {
         format!(
-            "instance {instance} of {unit:?} at {:?} counts {count} in epoch {epoch}, not {expected}: \
+            "instance {instance} of {unit:?} at n{} {:?} by view {} counts {count} in epoch {epoch}, not {expected}: \
              before it was {before:?}",
-            here.at
+            here.machine, here.at, here.layout.epoch
         )
     })
 }
