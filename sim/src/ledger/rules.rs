@@ -60,8 +60,8 @@ pub(super) fn an_event_is_applied_once(
 }
 
 /// Whether the order of emission is kept for an event: its reader was the one to whom it was emitted, or has what
-/// that one had, and all who had a hand in it have been members ever since. Of what is passed on by
-/// somebody who was given up, nobody knows when it comes.
+/// that one had, and all who had a hand in it have been the same members ever since. Of what is passed on by
+/// somebody who was given up, and of what is in doubt since a link was lost, nobody knows when it comes.
 pub(super) fn is_in_order(
     here: &Here,
     unit: Unit,
@@ -74,6 +74,7 @@ pub(super) fn is_in_order(
     let line = || deeds.line(unit, deed.epoch).skip_while(|epoch| *epoch == deed.epoch);
     let mut between = line().take_while(|epoch| *epoch >= meant);
     here.layout.since(manner.node) == manner.since
+        && stays(here.at.0)
         && (deed.epoch == meant || line().any(|epoch| epoch == meant))
         && between.all(|epoch| deeds.of(unit, epoch).is_some_and(|deed| stays(deed.node)))
 }
