@@ -92,7 +92,7 @@ impl History {
         self.look_at_view(view);
         for (slot, share) in (0..).zip(&view.body.slots) {
             let serves = seen.cell.serves.get(&slot);
-            let is_owner = share.active.owner().disk == seen.log.disk;
+            let is_owner = share.active.owner() == seen.log;
             if serves.is_some() != is_owner
                 || serves.is_some_and(|(epoch, _)| *epoch != share.active.epoch)
             {
