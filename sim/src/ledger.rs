@@ -104,8 +104,8 @@ pub(crate) struct Ledger {
     pub(crate) violation: Option<Violation>,
     /// Whether somebody has made the tokens of the partitions.
     has_makers: bool,
-    /// Whether all who held them were lost and the topology has begun anew: what is emitted then was emitted
-    /// before, and is not judged.
+    /// Whether all who held them were lost, and the topology has begun anew or is over: what is emitted then was
+    /// emitted before, instances are removed, and neither is judged.
     pub(crate) is_anew: bool,
 }
 
@@ -162,9 +162,10 @@ impl Ledger {
         }
     }
 
-    /// A view says whether somebody has made the tokens of the partitions.
-    pub(crate) fn learn_makers(&mut self, has_makers: bool) {
-        self.is_anew |= self.has_makers && !has_makers;
+    /// A view says whether somebody has made the tokens of the partitions, and whether the topology is over: it
+    /// ends when all who read partitions are lost, for those that are left.
+    pub(crate) fn learn_topology(&mut self, has_makers: bool, is_over: bool) {
+        self.is_anew |= is_over || self.has_makers && !has_makers;
         self.has_makers = has_makers;
     }
 

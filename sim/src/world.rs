@@ -442,7 +442,8 @@ impl World {
         self.line(&line);
         let has_makers =
             view.body.topologies.iter().any(|state| state.spouts.values().any(Option::is_some));
-        self.ledger.learn_makers(has_makers);
+        let is_over = view.body.topologies.iter().any(|state| state.phase > Phase::Running);
+        self.ledger.learn_topology(has_makers, is_over);
         match self.ledger.deeds.learn(self.now, &view) {
             Ok(moved) => {
                 let live = moved.iter().filter(|unit| self.ledger.used.contains(unit)).count();
