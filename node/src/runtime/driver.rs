@@ -347,14 +347,23 @@ impl Driver {
         }
     }
 
-    /// While we know of nobody, knock at all seeds, again and again.
+    /// While we know of nobody, knock at the members of our view and at all seeds, again and again.
     async fn dial_seeds(&mut self) {
         let now = self.clock.now();
         if self.next_seeds > now {
             return;
         }
         self.next_seeds = now + 2 * DIAL_AGAIN;
-        if !self.core.is_lonely() || self.seeds.is_empty() {
+        if !self.core.is_lonely() {
+            return;
+        }
+        // The members of the last view are where they were, as a rule.
+        let seats = self.core.view().map(|view| view.head.seats.clone()).unwrap_or_default();
+        let me = self.core.hello().member.node;
+        for seat in seats.iter().filter(|seat| seat.node() != me) {
+            self.dial(&seat.member).await;
+        }
+        if self.seeds.is_empty() {
             return;
         }
         self.seed_rounds += 1;
