@@ -8,16 +8,22 @@ mod hosts;
 mod support;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hosts::Hosts;
 use starling::cli::Status;
 use support::Node;
+
+/// One test at a time: what is too busy looks like what is cut off.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Five nodes, each on a host of its own, that play text for ever.
 struct Ground {
     hosts: Hosts,
     folder: PathBuf,
     nodes: Vec<Node>,
+    /// Given back last.
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Ground {
@@ -28,9 +34,10 @@ impl Ground {
             support::skip(&format!("no network namespaces ({why})"));
             return None;
         }
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let hosts = Hosts::new(number, 5);
         let folder = support::folder(test);
-        let mut ground = Self { hosts, folder, nodes: Vec::new() };
+        let mut ground = Self { _turn: turn, hosts, folder, nodes: Vec::new() };
         for host in 0..5 {
             let node = ground.start(host);
             ground.nodes.push(node);

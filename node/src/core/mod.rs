@@ -44,6 +44,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// How long after a link broke the node behind it may still turn out to be gone, which explains it.
 const BROKEN: Duration = Duration::from_secs(1);
 
+/// How long nobody may be heard before a node knocks at others: gossip alone says something each second.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// A spout, by topology and prototype.
 type Spout = (u16, u16);
 
@@ -71,6 +74,9 @@ pub struct NodeCore {
     causes: Vec<Cause>,
     /// Since when there are signs that a new view is needed.
     cause_since: Option<Time>,
+    /// When the last step was, and when the last message came.
+    now: Time,
+    heard: Time,
     /// Whether it was on us to ask for counts when we last looked.
     is_coordinator: bool,
     next_tick: Time,
@@ -116,6 +122,8 @@ impl NodeCore {
             broken: BTreeMap::new(),
             causes: Vec::new(),
             cause_since: None,
+            now: Time::default(),
+            heard: Time::default(),
             is_coordinator: false,
             next_tick: Time::default(),
             next_ask: 0,
@@ -127,6 +135,7 @@ impl NodeCore {
 
     /// Takes an input and says what is to be done about it.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Action>) {
+        self.now = now;
         let mut outcome = Outcome::default();
         match input {
             Input::Started => {
@@ -140,7 +149,10 @@ impl NodeCore {
                 self.log_step(now, view_log::Input::Persisted(stamp), out);
             }
             Input::RecoverUnsafe => self.log_step(now, view_log::Input::RecoverUnsafe, out),
-            Input::Received(from, message) => self.receive(now, from, message, out),
+            Input::Received(from, message) => {
+                self.heard = now;
+                self.receive(now, from, message, out);
+            }
             Input::Reported(report) => self.reported(now, report, out),
             Input::Listed { topology, prototype, partitions } => {
                 self.listed(topology, prototype, partitions, out);
@@ -192,11 +204,12 @@ impl NodeCore {
         self.view.as_ref()
     }
 
-    /// Whether this node knows of nobody although there should be somebody: it is alone in a view of
-    /// several, or in none.
+    /// Whether this node knows of nobody although there should be somebody, or has not heard of anybody for a
+    /// while, whatever gossip believes: it has no view, or is one of several in it.
     pub fn is_lonely(&self) -> bool {
         let seats = self.view.as_ref().map_or(0, |view| view.head.seats.len());
-        seats == 0 || seats > 1 && self.live.len() == 1
+        let hears_nobody = self.live.len() == 1 || self.heard + SILENCE <= self.now;
+        seats == 0 || seats > 1 && hears_nobody
     }
 
     /// What this node shows of itself.
