@@ -239,3 +239,41 @@ fn frames_of_a_link_that_was_forgotten_are_in_doubt_and_the_end_still_comes() {
         assert_eq!(world.status(from).members.len(), 3, "nobody was taken off");
     }
 }
+
+/// Whether these nodes are the members, and all have what is theirs.
+fn is_at_rest(world: &World, nodes: &[NodeId]) -> bool {
+    nodes.iter().all(|&node| {
+        let status = world.status(node);
+        status.members.len() == nodes.len()
+            && status.moving == 0
+            && status.members.iter().all(|member| member.state == "active")
+    })
+}
+
+/// Each that comes is let in, gets its share and serves it; each that goes gives away what it has, says
+/// so and is gone: at most eight views for each, and fewer for what happens at once.
+#[test]
+fn five_joins_and_three_leaves_within_ten_seconds_make_few_views() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, Arc::new(starling::Registry::new()), &[]);
+        let mut nodes = vec![world.start(1, None)];
+        nodes.extend([world.start(1, Some(0)), world.start(1, Some(0))]);
+        let is_calm = |world: &World| is_at_rest(world, &nodes);
+        assert!(world.run_until(MINUTE, is_calm), "seed {seed}\n{}", world.trace());
+        let before = world.status(nodes[1]).epoch;
+        for step in 0..8 {
+            // The founder is among those that leave.
+            if step % 3 == 2 || step == 7 {
+                world.leave(nodes.remove(0));
+            } else {
+                nodes.push(world.start(1, Some(2)));
+            }
+            world.run_until(Duration::from_millis(1_200), |_| false);
+        }
+        assert_eq!(nodes.len(), 5);
+        let is_calm = |world: &World| is_at_rest(world, &nodes);
+        assert!(world.run_until(MINUTE, is_calm), "seed {seed}\n{}", world.trace());
+        let views = world.status(nodes[0]).epoch - before;
+        assert!((16..=64).contains(&views), "seed {seed}: {views} views\n{}", world.trace());
+    }
+}
