@@ -211,6 +211,9 @@ fn a_lost_majority_is_given_up_by_order_only() {
     };
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("nothing to recover"), "{said}");
+    // Who comes back was given up, and joins anew.
+    nodes.push(ground.start("b", Entry::By(&nodes[0])));
+    all_agree(&nodes);
 }
 
 #[test]

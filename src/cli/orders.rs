@@ -32,9 +32,9 @@ const RECOVER_EXAMPLES: &str = "Example:
   starling recover --unsafe
 
 For a cluster most of whose voters are gone for good. The members that this node cannot reach are given
-up: what only they knew is LOST, and should they come back they are strangers. If some of them still run
-on the other side of a broken network, both sides go on and events are handled twice. Bring the nodes
-back instead if there is any way.";
+up: what only they knew is LOST, and should they come back they drop what they hold and join anew. If some
+of them still run on the other side of a broken network, both sides go on and events are handled twice.
+Bring the nodes back instead if there is any way.";
 
 /// Where the order goes
 #[derive(Clone, Debug, Args)]
