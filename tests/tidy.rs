@@ -187,7 +187,13 @@ impl Source {
     fn new(path: &Path) -> Self {
         let (path, text) = (shown(path), fs::read_to_string(path).unwrap());
         let is_test = path.split('/').any(|folder| folder == "tests" || folder == "examples");
-        let marker = text.lines().position(|line| line.trim() == "#[cfg(test)]");
+        // A module with its tests in it; one that is declared, or a function for tests, ends nothing.
+        let lines: Vec<_> = text.lines().collect();
+        let is_body = |line: &&&str| line.starts_with("mod ") && line.ends_with('{');
+        let marker = lines.iter().enumerate().position(|(at, line)| {
+            let item = lines[at..].iter().find(|line| !line.starts_with("#["));
+            *line == "#[cfg(test)]" && item.filter(is_body).is_some()
+        });
         let tests_from = if is_test { 0 } else { marker.map_or(usize::MAX, |line| line + 1) };
         Self { path, text, tests_from }
     }
