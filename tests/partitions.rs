@@ -30,11 +30,11 @@ impl Ground {
     /// Nothing, where hosts cannot be made.
     #[track_caller]
     fn new(test: &str, number: u8) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = hosts::unavailable() {
             support::skip(&format!("no network namespaces ({why})"));
             return None;
         }
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let hosts = Hosts::new(number, 5);
         let folder = support::folder(test);
         let mut ground = Self { _turn: turn, hosts, folder, nodes: Vec::new() };
