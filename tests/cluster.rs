@@ -6,57 +6,14 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use starling::cli::Status;
+use support::ground::{Ground, path};
 use support::{Node, SLOTS, agree, flow, wait_for};
 
-/// Where the nodes of a test are, and what all of them run: text that is played for ever.
-struct Ground {
-    folder: PathBuf,
-    topology: PathBuf,
-    expected_nodes: usize,
-}
-
-impl Ground {
-    fn new(test: &str, expected_nodes: usize) -> Self {
-        let folder = support::folder(test);
-        let topology = support::top_words(&folder, &support::corpus(), ", repeat = 1000000");
-        Self { folder, topology, expected_nodes }
-    }
-
-    /// Starts a node that forms the cluster, or joins it by another.
-    #[track_caller]
-    fn start(&self, name: &str, entry: Option<&Node>) -> Node {
-        self.start_with(name, entry, None)
-    }
-
-    #[track_caller]
-    fn start_with(&self, name: &str, entry: Option<&Node>, key: Option<&Path>) -> Node {
-        let mut arguments: Vec<String> = Vec::new();
-        let mut say = |parts: &[&str]| arguments.extend(parts.iter().map(|&part| part.to_owned()));
-        say(&["--topology", self.topology.to_str().unwrap(), "--containers", "1"]);
-        say(&["--expected-nodes", &self.expected_nodes.to_string()]);
-        match entry {
-            Some(entry) => say(&["--join", &entry.addresses.control]),
-            None => say(&["--bootstrap"]),
-        }
-        if let Some(key) = key {
-            say(&["--key-file", key.to_str().unwrap()]);
-        }
-        Node::start(support::starling(), &self.folder.join(name), arguments)
-    }
-
-    /// Three nodes, the second and third of which join by the first.
-    #[track_caller]
-    fn three(&self) -> [Node; 3] {
-        let first = self.start("a", None);
-        let second = self.start("b", Some(&first));
-        let third = self.start("c", Some(&first));
-        agree(&[&first, &second, &third]);
-        flow(&[&first, &second, &third]);
-        [first, second, third]
-    }
+#[track_caller]
+fn three(ground: &Ground) -> [Node; 3] {
+    ground.nodes().try_into().unwrap()
 }
 
 /// Where the partitions stand that a node holds, by name: plays, and the place in the current one.
@@ -80,7 +37,7 @@ fn number(line: &str, name: &str) -> u64 {
 #[test]
 fn nodes_join_die_and_leave_and_events_keep_flowing() {
     let ground = Ground::new("cluster", 3);
-    let [a, b, c] = ground.three();
+    let [a, b, c] = three(&ground);
     let three = agree(&[&a, &b, &c]);
     let held: usize = [&a, &b, &c].iter().map(|node| partitions(node).len()).sum();
     assert_eq!(held, 12, "each file is held by one node");
@@ -138,7 +95,7 @@ fn nodes_join_die_and_leave_and_events_keep_flowing() {
 #[test]
 fn without_its_founder_the_cluster_goes_on_and_takes_it_back_in_its_next_life() {
     let ground = Ground::new("founder", 3);
-    let [a, b, c] = ground.three();
+    let [a, b, c] = three(&ground);
     let first_life = a.status();
     assert_eq!(first_life.run, 1);
     a.kill();
@@ -164,7 +121,7 @@ fn without_its_founder_the_cluster_goes_on_and_takes_it_back_in_its_next_life() 
 #[test]
 fn a_node_that_starts_again_at_once_is_known_by_its_run() {
     let ground = Ground::new("restart", 3);
-    let [a, b, c] = ground.three();
+    let [a, b, c] = three(&ground);
     let name = c.name().to_owned();
     c.kill();
     // Perhaps before anybody has noticed.
@@ -187,7 +144,7 @@ fn a_node_that_starts_again_at_once_is_known_by_its_run() {
 #[test]
 fn a_node_that_stood_still_is_taken_off_and_comes_back_by_itself() {
     let ground = Ground::new("stopped", 3);
-    let [a, b, c] = ground.three();
+    let [a, b, c] = three(&ground);
     // The founder comes last.
     for (stopped, others) in [(&c, [&a, &b]), (&a, [&b, &c])] {
         stopped.signal("STOP");
@@ -214,12 +171,13 @@ fn only_who_has_the_key_gets_in() {
         path
     };
     let (right, wrong) = (key("right.key", "5"), key("wrong.key", "6"));
-    let a = ground.start_with("a", None, Some(&right));
-    let b = ground.start_with("b", Some(&a), Some(&right));
+    let has_key = ["--key-file", path(&right)];
+    let a = ground.start_with("a", None, &has_key);
+    let b = ground.start_with("b", Some(&a), &has_key);
     // By then all partitions have readers, and there is no reason for another view.
     flow(&[&a, &b]);
     let epoch = agree(&[&a, &b]);
-    for (name, key) in [("wrong", Some(&*wrong)), ("none", None)] {
+    for (name, key) in [("wrong", &["--key-file", path(&wrong)][..]), ("none", &[])] {
         let stranger = ground.start_with(name, Some(&a), key);
         stranger.wait_to_say(&["a seed cannot be reached"]);
         stranger.wait_to_say(&["waiting for a member at", &a.addresses.control]);

@@ -6,9 +6,10 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
+use support::ground::Ground;
 use support::{Node, agree, flow, wait_for};
 
 /// A row of the table of all words.
@@ -19,12 +20,12 @@ struct Row {
 }
 
 /// A cluster that counts words of files, each played again and again for some time.
-struct Ground {
-    folder: PathBuf,
+struct Words {
+    ground: Ground,
     texts: BTreeMap<String, String>,
 }
 
-impl Ground {
+impl Words {
     fn new(test: &str) -> Self {
         let folder = support::folder(test);
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
@@ -47,20 +48,7 @@ input = [{ stream = \"counts\", grouping = \"global\" }]
 params = { key = [\"word\"], max_rows = 1_000_000 }
 ";
         fs::write(&topology, fs::read_to_string(&topology).unwrap() + words).unwrap();
-        Self { folder, texts }
-    }
-
-    #[track_caller]
-    fn start(&self, name: &str, expected: usize, entry: Option<&Node>) -> Node {
-        let topology = self.folder.join("top-words.toml");
-        let expected = expected.to_string();
-        let mut arguments = vec!["--topology", topology.to_str().unwrap()];
-        arguments.extend(["--containers", "1", "--expected-nodes", &expected]);
-        match entry {
-            Some(entry) => arguments.extend(["--join", &entry.addresses.control]),
-            None => arguments.push("--bootstrap"),
-        }
-        Node::start(support::starling(), &self.folder.join(name), arguments)
+        Self { ground: Ground { folder, topology, expected_nodes: 3 }, texts }
     }
 
     /// How often each word is in the files, each played so many times; by a rule of its own.
@@ -91,7 +79,7 @@ fn words(node: &Node) -> Vec<Row> {
 
 /// Waits for the end, and holds all that was counted against a plain count: equal to the last event.
 #[track_caller]
-fn assert_exact(ground: &Ground, nodes: &[&Node]) {
+fn assert_exact(ground: &Words, nodes: &[&Node]) {
     for node in nodes {
         node.wait_until("ended");
     }
@@ -132,14 +120,15 @@ fn drain(node: Node) {
 /// those that leave.
 #[test]
 fn from_three_to_five_to_three_every_word_is_counted_exactly() {
-    let ground = Ground::new("elastic");
-    let a = ground.start("a", 3, None);
-    let b = ground.start("b", 3, Some(&a));
-    let c = ground.start("c", 3, Some(&a));
+    let counting = Words::new("elastic");
+    let ground = &counting.ground;
+    let a = ground.start("a", None);
+    let b = ground.start("b", Some(&a));
+    let c = ground.start("c", Some(&a));
     agree(&[&a, &b, &c]);
     flow(&[&a, &b, &c]);
-    let d = ground.start("d", 3, Some(&b));
-    let e = ground.start("e", 3, Some(&c));
+    let d = ground.start("d", Some(&b));
+    let e = ground.start("e", Some(&c));
     agree(&[&a, &b, &c, &d, &e]);
     flow(&[&d, &e]);
     assert!(d.status().units_taken > 0 && d.status().bytes_taken > 0);
@@ -153,5 +142,5 @@ fn from_three_to_five_to_three_every_word_is_counted_exactly() {
     agree(&[&kept, &rest[0], &rest[1], &rest[2]]);
     drain(rest.remove(0));
     agree(&[&kept, &rest[0], &rest[1]]);
-    assert_exact(&ground, &[&kept, &rest[0], &rest[1]]);
+    assert_exact(&counting, &[&kept, &rest[0], &rest[1]]);
 }

@@ -1,67 +1,18 @@
 //! Nodes are killed, stopped, started again and robbed of their disks, and the cluster goes on.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use support::ground::Ground;
 use support::{Node, agree, flow, wait_for};
 
 /// One test at a time: each keeps all processors busy, and what is too busy looks like what is broken.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Where the nodes of a test are, and what all of them run: text that is played for ever.
-struct Ground {
-    _turn: MutexGuard<'static, ()>,
-    folder: PathBuf,
-    topology: PathBuf,
-    expected_nodes: usize,
-}
-
-impl Ground {
-    fn new(test: &str, expected_nodes: usize) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = support::folder(test);
-        let topology = support::top_words(&folder, &support::corpus(), ", repeat = 1000000");
-        Self { _turn: turn, folder, topology, expected_nodes }
-    }
-
-    /// Starts a node: one that founds the cluster, one that joins, or one that has been a member.
-    #[track_caller]
-    fn start(&self, name: &str, entry: Entry<'_>) -> Node {
-        let expected = self.expected_nodes.to_string();
-        let mut arguments = vec!["--topology", self.topology.to_str().unwrap()];
-        arguments.extend(["--containers", "1", "--expected-nodes", &expected]);
-        match entry {
-            Entry::Found => arguments.push("--bootstrap"),
-            Entry::By(node) => arguments.extend(["--join", &node.addresses.control]),
-        }
-        Node::start(support::starling(), &self.folder.join(name), arguments)
-    }
-
-    /// Nodes by the names a, b, c, ... that have handled events together.
-    #[track_caller]
-    fn nodes(&self) -> Vec<Node> {
-        let mut nodes: Vec<Node> = Vec::new();
-        for name in ('a'..).take(self.expected_nodes) {
-            let entry = nodes.first().map_or(Entry::Found, Entry::By);
-            let node = self.start(&name.to_string(), entry);
-            nodes.push(node);
-        }
-        let all: Vec<_> = nodes.iter().collect();
-        agree(&all);
-        flow(&all);
-        nodes
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Entry<'n> {
-    Found,
-    By(&'n Node),
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn in_doubt(nodes: &[Node]) -> u64 {
@@ -79,6 +30,7 @@ fn all_agree(nodes: &[Node]) -> u64 {
 /// The second that is killed is the one by which all came in.
 #[test]
 fn five_nodes_survive_two_kills_and_then_all_are_restarted_one_by_one() {
+    let _turn = turn();
     let ground = Ground::new("kills", 5);
     let mut nodes = ground.nodes();
     for place in [3, 0] {
@@ -86,7 +38,7 @@ fn five_nodes_survive_two_kills_and_then_all_are_restarted_one_by_one() {
         let name = killed.folder().file_name().unwrap().to_str().unwrap().to_owned();
         killed.kill();
         all_agree(&nodes);
-        nodes.push(ground.start(&name, Entry::By(&nodes[0])));
+        nodes.push(ground.start(&name, Some(&nodes[0])));
         all_agree(&nodes);
     }
     let doubt = in_doubt(&nodes);
@@ -98,7 +50,7 @@ fn five_nodes_survive_two_kills_and_then_all_are_restarted_one_by_one() {
         let code = node.terminate().code();
         assert_eq!(code, Some(0), "{}", fs::read_to_string(folder.join("log")).unwrap());
         assert_eq!(in_doubt(&nodes), before, "who leaves confirms all it was given");
-        nodes.push(ground.start(&name, Entry::By(&nodes[0])));
+        nodes.push(ground.start(&name, Some(&nodes[0])));
         all_agree(&nodes);
     }
     assert!(doubt > 0, "what the killed had was in doubt");
@@ -110,6 +62,7 @@ fn five_nodes_survive_two_kills_and_then_all_are_restarted_one_by_one() {
 
 #[test]
 fn a_cluster_that_was_killed_whole_is_found_again_on_its_disks() {
+    let _turn = turn();
     let ground = Ground::new("cold", 3);
     let nodes = ground.nodes();
     let before = nodes[0].status();
@@ -143,10 +96,11 @@ fn a_cluster_that_was_killed_whole_is_found_again_on_its_disks() {
 
 #[test]
 fn a_joiner_that_is_killed_on_its_way_in_has_changed_nothing() {
+    let _turn = turn();
     let ground = Ground::new("joiner", 3);
     let nodes = ground.nodes();
     for _ in 0..3 {
-        let joiner = ground.start("d", Entry::By(&nodes[1]));
+        let joiner = ground.start("d", Some(&nodes[1]));
         // As soon as something is on its way to it.
         wait_for("something to move", || {
             let status = nodes[0].status();
@@ -158,7 +112,7 @@ fn a_joiner_that_is_killed_on_its_way_in_has_changed_nothing() {
         fs::remove_dir_all(ground.folder.join("d")).unwrap();
     }
     // And one that is let live.
-    let joiner = ground.start("d", Entry::By(&nodes[2]));
+    let joiner = ground.start("d", Some(&nodes[2]));
     let mut all = nodes;
     all.push(joiner);
     all_agree(&all);
@@ -166,13 +120,14 @@ fn a_joiner_that_is_killed_on_its_way_in_has_changed_nothing() {
 
 #[test]
 fn a_node_whose_disk_is_wiped_comes_in_as_another_member() {
+    let _turn = turn();
     let ground = Ground::new("wiped", 3);
     let mut nodes = ground.nodes();
     let lost = nodes.remove(2);
     let name = lost.name().to_owned();
     lost.kill();
     fs::remove_dir_all(ground.folder.join("c")).unwrap();
-    let blank = ground.start("c", Entry::By(&nodes[1]));
+    let blank = ground.start("c", Some(&nodes[1]));
     assert_ne!(blank.name(), name);
     nodes.push(blank);
     all_agree(&nodes);
@@ -181,6 +136,7 @@ fn a_node_whose_disk_is_wiped_comes_in_as_another_member() {
 /// Two of three are gone for good: only an order brings the third to go on without them.
 #[test]
 fn a_lost_majority_is_given_up_by_order_only() {
+    let _turn = turn();
     let ground = Ground::new("majority", 3);
     let mut nodes = ground.nodes();
     nodes.split_off(1).into_iter().for_each(Node::kill);
@@ -212,12 +168,13 @@ fn a_lost_majority_is_given_up_by_order_only() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("nothing to recover"), "{said}");
     // Who comes back was given up, and joins anew.
-    nodes.push(ground.start("b", Entry::By(&nodes[0])));
+    nodes.push(ground.start("b", Some(&nodes[0])));
     all_agree(&nodes);
 }
 
 #[test]
 fn orders_need_the_token_of_the_node() {
+    let _turn = turn();
     let ground = Ground::new("token", 1);
     let nodes = ground.nodes();
     let wrong = ground.folder.join("wrong");

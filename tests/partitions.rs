@@ -19,9 +19,9 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Five nodes, each on a host of its own, that play text for ever.
 struct Ground {
+    nodes: Vec<Node>,
     hosts: Hosts,
     folder: PathBuf,
-    nodes: Vec<Node>,
     /// Given back last.
     _turn: MutexGuard<'static, ()>,
 }
@@ -43,6 +43,8 @@ impl Ground {
             ground.nodes.push(node);
         }
         ground.agree(&[0, 1, 2, 3, 4]);
+        // By then all partitions have readers, and there is no reason for another view.
+        ground.flow(&[0, 1, 2, 3, 4]);
         Some(ground)
     }
 

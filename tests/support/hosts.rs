@@ -56,7 +56,7 @@ impl Hosts {
             ip(&format!("-n {switch} link set {port} master br0 up"));
             ip(&format!("-n {name} addr add {}/24 dev eth0", hosts.address(host)));
             ip(&format!("-n {name} link set eth0 up"));
-            let near = format!("{}m{host}", hosts.prefix);
+            let near = hosts.near(host);
             ip(&format!("link add {near} type veth peer name eth1 netns {name}"));
             ip(&format!("addr add 10.{}.{}.1/30 dev {near}", hosts.subnet, host + 1));
             ip(&format!("link set {near} up"));
@@ -68,6 +68,11 @@ impl Hosts {
 
     fn name(&self, what: &str) -> String {
         format!("{}{what}", self.prefix)
+    }
+
+    /// The test's end of the wire to a host.
+    fn near(&self, host: usize) -> String {
+        self.name(&format!("m{host}"))
     }
 
     fn port(&self, host: usize) -> String {
@@ -121,6 +126,10 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
+        // A namespace lives on while connections in it wait for an answer, with its addresses.
+        for host in 0..self.count {
+            let _ = Command::new("ip").args(["link", "del", &self.near(host)]).status();
+        }
         let mut names = String::new();
         for what in (0..self.count).map(|host| host.to_string()).chain(["s".to_owned()]) {
             let _ = write!(names, " {}", self.name(&what));

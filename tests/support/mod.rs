@@ -8,6 +8,8 @@
 #![expect(clippy::disallowed_methods, reason = "other processes are watched by the clock")]
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod ground;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
