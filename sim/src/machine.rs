@@ -2,11 +2,19 @@
 
 use std::net::SocketAddr;
 
+use membership::view_log::Stamp;
 use membership::{Member, NodeId, Run, Time};
 
 use crate::disk::Disk;
 use crate::network::Letter;
 use crate::process::Process;
+
+/// What a process that stands still hears of when it goes on.
+pub(crate) enum Missed {
+    Letter(NodeId, Letter),
+    /// Its disk has written.
+    Synced(Stamp),
+}
 
 /// One machine.
 pub(crate) struct Machine {
@@ -17,8 +25,8 @@ pub(crate) struct Machine {
     pub(crate) run: u64,
     pub(crate) disk: Disk,
     pub(crate) process: Option<Process>,
-    /// Letters that came while the machine stood still; none if it does not.
-    pub(crate) backlog: Option<Vec<(NodeId, Letter)>>,
+    /// What came while the machine stood still; none if it does not.
+    pub(crate) backlog: Option<Vec<Missed>>,
     /// Whether its process was told to leave and has ended.
     pub(crate) has_left: bool,
     /// Whether its process was told to leave.

@@ -20,7 +20,7 @@ use crate::Chance;
 use crate::disk::Disk;
 use crate::flaw::Flaw;
 use crate::ledger::Ledger;
-use crate::machine::Machine;
+use crate::machine::{Machine, Missed};
 use crate::network::{Letter, Network, Rule};
 use crate::process::{Outbox, Process, Program, Step};
 use crate::referee::{Referee, nothing_is_sent_before_it_is_on_disk};
@@ -393,7 +393,7 @@ impl World {
         }
         let sender = self.machines[from].node;
         if let Some(backlog) = &mut self.machines[to].backlog {
-            return backlog.push((sender, letter));
+            return backlog.push(Missed::Letter(sender, letter));
         }
         self.mark(from, to, &letter);
         if self.terms.is_detailed {
@@ -419,6 +419,13 @@ impl World {
             let record = at.disk.synced().cloned().expect("it has just been written");
             self.written(&record);
         }
+        if let Some(backlog) = &mut self.machines[machine].backlog {
+            return backlog.push(Missed::Synced(stamp));
+        }
+        self.persisted(machine, stamp);
+    }
+
+    fn persisted(&mut self, machine: usize, stamp: view_log::Stamp) {
         self.step(machine, |process, step, out| {
             process.step(step, Input::Persisted(stamp), out);
         });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use membership::view_log::DiskId;
 
-use super::{Due, Rule, Undo, World};
+use super::{Due, Missed, Rule, Undo, World};
 use crate::disk::Disk;
 use crate::fault::{Deed, Fault};
 use crate::flaw::Flaw;
@@ -153,7 +153,14 @@ impl World {
             Undo::Resume(machine) => {
                 let Some(backlog) = self.machines[machine].backlog.take() else { return };
                 self.note(machine, "goes on");
-                for (from, letter) in backlog {
+                for missed in backlog {
+                    let (from, letter) = match missed {
+                        Missed::Letter(from, letter) => (from, letter),
+                        Missed::Synced(stamp) => {
+                            self.persisted(machine, stamp);
+                            continue;
+                        }
+                    };
                     if self.terms.is_detailed {
                         let whom = self.by_node[&from];
                         self.note(machine, &format!("hears {} of n{whom}", letter.kind()));
