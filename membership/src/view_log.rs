@@ -148,8 +148,8 @@ use proposer::{Attempt, Proposer};
 pub use record::{Accepted, Ballot, Record};
 pub use rules::Unfit;
 pub use view::{
-    ClusterId, Digest, DiskId, Generation, Head, LogId, SEATS_MAX, Seat, State, VOTERS_MAX, View,
-    ViewId,
+    ClusterId, Digest, DiskId, Generation, Head, LogId, SEATS_MAX, Seat, Seats, State, VOTERS_MAX,
+    View, ViewId,
 };
 pub use wishes::Wish;
 use wishes::Wishes;

@@ -156,6 +156,16 @@ fn serving_containers(
     containers_of(places.iter().filter(|place| has_unit(place)))
 }
 
+/// The lane of the first container of each place; of those that serve.
+fn first_lanes(places: &[Place], containers: &[ContainerId]) -> Vec<u16> {
+    let first = |place: &Place| {
+        let first = ContainerId { node: place.node, container: 0 };
+        let lane = containers.partition_point(|container| *container < first);
+        u16::try_from(lane).expect("at most CONTAINERS_MAX")
+    };
+    places.iter().map(first).collect()
+}
+
 fn containers_of<'p>(places: impl Iterator<Item = &'p Place>) -> Vec<ContainerId> {
     let of = |&Place { node, containers, .. }: &Place| {
         (0..containers).map(move |container| ContainerId { node, container })
@@ -186,15 +196,14 @@ impl Layout {
                 homes.iter().map(|homes| homes.len() as u64).eq(counts.map(u64::from))
             });
         assert!(is_numbered, "each numbered instance of the plans has a home");
+        let first = first_lanes(&places, &containers);
         let owners = slots;
         let slots = (0..)
             .zip(&owners)
             .map(|(slot, home)| {
                 let at = places.binary_search_by_key(&home.at, |place| place.node);
-                let count = places[at.expect("an owner is a member")].containers;
-                let to = ContainerId { node: home.at, container: Slot(slot).container(count) };
-                let lane = containers.binary_search(&to).expect("all containers are listed");
-                u16::try_from(lane).expect("at most CONTAINERS_MAX")
+                let at = at.expect("an owner is a member");
+                first[at] + Slot(slot).container(places[at].containers)
             })
             .collect();
         let mut layout = Self {
@@ -227,8 +236,10 @@ impl Layout {
         let moves = (0..).zip(&self.origins).filter_map(|(slot, &origin)| {
             Some(Move { origin: origin?, to: self.container_of(slot) })
         });
-        let moves: BTreeSet<_> = moves.collect();
-        self.moves = moves.into_iter().collect();
+        let mut moves: Vec<_> = moves.collect();
+        moves.sort_unstable();
+        moves.dedup();
+        self.moves = moves;
     }
 
     /// A move, unless one of its ends has been another member since: then nothing is left of it.

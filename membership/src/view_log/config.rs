@@ -14,6 +14,12 @@ pub struct Config {
     /// What happens together makes one view. Shorter makes more views; longer delays each of them.
     pub gather: Duration,
 
+    /// How long causes are gathered at least, by member.
+    ///
+    /// A view is told to all, and worked out by each: in a large cluster that takes longer than `gather`. Shorter
+    /// costs many views where many nodes come at once; longer delays each change of a large cluster.
+    pub gather_by_member: Duration,
+
     /// How much longer each voter waits than the one before it before it proposes.
     ///
     /// Shorter than three round trips with a sync each, and voters outbid each other; longer, and a
@@ -70,6 +76,7 @@ impl Config {
     pub fn lan() -> Self {
         Self {
             gather: Duration::from_millis(20),
+            gather_by_member: Duration::from_micros(250),
             rank_delay: Duration::from_millis(400),
             retry: Duration::from_millis(250),
             retry_max: Duration::from_secs(2),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Config, Head, SEATS_MAX, Seat, State, ViewId};
+use super::{Config, Head, SEATS_MAX, Seat, Seats, State, ViewId};
 use crate::{NodeId, Run, Time};
 
 /// What is known of one node.
@@ -91,10 +91,11 @@ impl Contacts {
             .retain(|node, contact| contact.dead_from.is_none() || head.seat(*node).is_some());
         let calm = config.return_wait_max * 2;
         self.removals.retain(|_, removal| now < removal.last + calm);
+        let after = Seats::new(head);
         for seat in before.iter().flat_map(|before| &before.seats) {
             // We may have missed the view in which it was off.
             let is_anew = |here: &Seat| here.log == seat.log && here.since > seat.since;
-            let was_off = head.seat_of(seat.disk()).is_none_or(is_anew);
+            let was_off = after.of_disk(seat.disk()).is_none_or(is_anew);
             if was_off && seat.state != State::Draining {
                 self.count_removal(now, seat.node());
             }

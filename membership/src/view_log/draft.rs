@@ -51,7 +51,9 @@ impl<B: Body> ViewLog<B> {
         if !view.head.is_voter(self.log.disk) {
             return false; // It is not on us.
         }
-        self.wishes.has_causes(|node| self.counts(now, node))
+        // A vote may have decided a view that nobody has learned of, and that nobody wants any more.
+        self.record.accepted.is_some()
+            || self.wishes.has_causes(|node| self.counts(now, node))
             || self.wanted_seats(now, view) != view.head.seats
     }
 
@@ -124,7 +126,9 @@ impl<B: Body> ViewLog<B> {
         let mut live = self.live_voters(head);
         let rank = live.position(|disk| disk == self.log.disk)?;
         let rank = u32::try_from(rank).expect("there are few voters");
-        let turn = since + self.config.gather + self.config.rank_delay * rank;
+        let members = u32::try_from(head.seats.len()).expect("there are at most SEATS_MAX");
+        let gather = self.config.gather.max(self.config.gather_by_member * members);
+        let turn = since + gather + self.config.rank_delay * rank;
         Some(turn.max(self.proposer.not_before))
     }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::view::{SEATS_MAX, VOTERS_MAX};
-use super::{Body, Head, Seat, State, View};
+use super::{Body, Head, Seat, Seats, State, View};
 use crate::{Epoch, Member, NodeId};
 
 /// The largest number that is believed of a view we know nothing before. Recoveries leap, so it is
@@ -84,7 +84,8 @@ impl<B: Body> View<B> {
         if !after.lost.is_empty() {
             return Err(Unfit::Lost);
         }
-        let is_wrong = |seat: &&Seat| !may_follow(head, after, seat);
+        let old = Seats::new(head);
+        let is_wrong = |seat: &&Seat| !may_follow(&old, after, seat);
         if let Some(seat) = after.seats.iter().find(is_wrong) {
             return Err(Unfit::Seat(seat.node()));
         }
@@ -122,8 +123,8 @@ fn check_head(head: &Head) -> Result<(), Unfit> {
 
 /// Whether a seat may stand in the next view: a new disk joins first, an old one does not go back to
 /// joining, and who forgot its logs is here anew.
-fn may_follow(before: &Head, after: &Head, seat: &Seat) -> bool {
-    let Some(old) = before.seat_of(seat.disk()) else {
+fn may_follow(before: &Seats<'_>, after: &Head, seat: &Seat) -> bool {
+    let Some(old) = before.of_disk(seat.disk()) else {
         return seat.state == State::Joining && seat.since == after.number;
     };
     let since = if old.log == seat.log { old.since } else { after.number };

@@ -174,7 +174,7 @@ impl Head {
         self.seats.binary_search_by_key(&node, Seat::node).ok().map(|at| &self.seats[at])
     }
 
-    /// The seat of a disk.
+    /// The seat of a disk. Whoever asks for many of them makes [`Seats`].
     pub fn seat_of(&self, disk: DiskId) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.disk() == disk)
     }
@@ -192,6 +192,29 @@ impl Head {
     /// How many voters decide.
     pub fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
+    }
+}
+
+/// The seats of a view by disk, for whoever asks for one after the other.
+#[derive(Debug)]
+pub struct Seats<'h>(Vec<&'h Seat>);
+
+impl<'h> Seats<'h> {
+    /// Those of a view.
+    pub fn new(head: &'h Head) -> Self {
+        let mut seats: Vec<_> = head.seats.iter().collect();
+        seats.sort_unstable_by_key(|seat| seat.disk());
+        Self(seats)
+    }
+
+    /// The seat of a disk.
+    pub fn of_disk(&self, disk: DiskId) -> Option<&'h Seat> {
+        self.0.binary_search_by_key(&disk, |seat| seat.disk()).ok().map(|at| self.0[at])
+    }
+
+    /// The seat of a log, if it still has one.
+    pub fn of(&self, log: LogId) -> Option<&'h Seat> {
+        self.of_disk(log.disk).filter(|seat| seat.log == log)
     }
 }
 

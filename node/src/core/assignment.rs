@@ -17,7 +17,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::view_log::{Body, DiskId, Head, LogId, Seat, State};
+use membership::view_log::{Body, Head, LogId, Seat, State};
 use membership::{Epoch, Member, NodeId};
 use pe::topology::InstancePlan;
 use pe::{CONTAINERS_MAX, Phase, Unit};
@@ -229,27 +229,6 @@ impl Assignment {
 /// The seat of a log, if it still has one.
 pub(super) fn seat_of(head: &Head, log: LogId) -> Option<&Seat> {
     head.seat_of(log.disk).filter(|seat| seat.log == log)
-}
-
-/// The seats of a view by disk: a view of many units asks for them again and again.
-pub(super) struct Seats<'h>(Vec<&'h Seat>);
-
-impl<'h> Seats<'h> {
-    pub(super) fn new(head: &'h Head) -> Self {
-        let mut seats: Vec<_> = head.seats.iter().collect();
-        seats.sort_unstable_by_key(|seat| seat.disk());
-        Self(seats)
-    }
-
-    /// The seat of a disk.
-    pub(super) fn of_disk(&self, disk: DiskId) -> Option<&'h Seat> {
-        self.0.binary_search_by_key(&disk, |seat| seat.disk()).ok().map(|at| self.0[at])
-    }
-
-    /// The seat of a log, if it still has one.
-    pub(super) fn of(&self, log: LogId) -> Option<&'h Seat> {
-        self.of_disk(log.disk).filter(|seat| seat.log == log)
-    }
 }
 
 fn is_active(seat: &Seat) -> bool {

@@ -51,6 +51,21 @@ fn what_may_be_decided_is_proposed_again() {
     }
 }
 
+/// The answers may be lost, who asked may be gone, and what it wanted may be wanted by nobody any more.
+#[test]
+fn what_may_be_decided_is_brought_to_its_end_by_who_voted_for_it() {
+    let mut desk = Desk::voter(2);
+    assert!(words(&desk.wait(1000), 3).iter().all(|word| !matches!(word, Word::Prepare(_))));
+    desk.hear(1, Word::Accept(ballot(1, 1), next(5)));
+    let out = desk.wait(1000);
+    let asked = words(&out, 3).into_iter().find_map(|word| match word {
+        Word::Prepare(ballot) => Some(*ballot),
+        _ => None,
+    });
+    let out = desk.hear(3, Word::Promise(asked.unwrap(), None));
+    assert_eq!(proposals(&out), [[1, 5].into()].into());
+}
+
 #[test]
 fn a_ballot_is_for_one_value() {
     let mut desk = Desk::voter(1);

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::view_log::{Head, LogId, Seat, State};
+use membership::view_log::{Head, LogId, Seat, Seats, State};
 use membership::{Epoch, Member, NodeId};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
 
-use super::{Assignment, Came, Cause, Seats, Set, Share, is_active, may_own, seat_of};
+use super::{Assignment, Came, Cause, Set, Share, is_active, may_own, seat_of};
 
 /// The body that follows `before`, for the members of `next`.
 pub(super) fn next(
@@ -245,7 +245,8 @@ impl Assignment {
     /// restart the new ones come one by one, while the view still names the old ones.
     fn hold(&mut self, before: &Head, head: &Head) {
         let had_holders = !self.holders.is_empty();
-        self.holders.retain(|&log| seat_of(head, log).is_some());
+        let (seats, former) = (Seats::new(head), Seats::new(before));
+        self.holders.retain(|&log| seats.of(log).is_some());
         if had_holders && self.holders.is_empty() {
             let running = self.topologies.iter_mut().filter(|t| t.phase == Phase::Running);
             running.flat_map(|t| t.spouts.values_mut()).for_each(|maker| *maker = None);
@@ -255,8 +256,7 @@ impl Assignment {
             self.holders.extend(head.seats.iter().filter(|seat| is_active(seat)).map(|s| s.log));
         }
         let has_come_in = |seat: &&Seat| {
-            is_active(seat)
-                && seat_of(before, seat.log).is_some_and(|was| was.state == State::Joining)
+            is_active(seat) && former.of(seat.log).is_some_and(|was| was.state == State::Joining)
         };
         self.holders.extend(head.seats.iter().filter(has_come_in).map(|seat| seat.log));
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use membership::NodeId;
-use membership::view_log::{LogId, Seat};
+use membership::view_log::{LogId, Seat, Seats};
 use pe::topology::Plan;
 use pe::{Home, Layout, Place};
 use routing::ContainerId;
 
-use super::{Assignment, Seats, Share, View, is_active};
+use super::{Assignment, Share, View, is_active};
 
 /// Where everything lives under a view.
 pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> Layout {

@@ -4,10 +4,10 @@
 //! checked here is whether a set has really installed: that is known to its owner alone.
 
 use membership::Epoch;
-use membership::view_log::Head;
+use membership::view_log::{Head, Seats};
 use pe::{CONTAINERS_MAX, Phase};
 
-use super::{Assignment, Seats, Set, Share, TopologyState, may_own};
+use super::{Assignment, Set, Share, TopologyState, may_own};
 
 /// The most copies of a unit.
 const COPIES_MAX: usize = 7;

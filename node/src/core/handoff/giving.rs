@@ -1,5 +1,7 @@
 //! The side of a handoff that gives: it answers, and stops when the view says something else.
 
+use std::collections::BTreeSet;
+
 use membership::view_log::LogId;
 use membership::{Epoch, NodeId};
 use pe::{ChunkKind, Unit};
@@ -109,9 +111,28 @@ impl Handoff {
         if !giving.is_wanted(view, self.log) || self.giving.len() >= STREAMS_MAX {
             return false;
         }
+        if !self.supersede(from, pull) {
+            return false;
+        }
         let copy = pe::Input::Copy { handoff: giving.number, units: giving.units.clone() };
         out.push(Action::Give(giving.container, copy));
         self.giving.insert((from, pull.stream), giving);
+        true
+    }
+
+    /// Forgets the streams in whose place a new one comes: who takes has begun anew. Whether it is one: a question
+    /// for a former stream may come late, and what is sealed for the present one must not be served again.
+    fn supersede(&mut self, from: NodeId, pull: &Pull) -> bool {
+        let units: BTreeSet<_> = pull.units.iter().collect();
+        let is_rival = |node: NodeId, giving: &Giving| {
+            node == from && giving.units.iter().any(|unit| units.contains(unit))
+        };
+        let mut rivals = self.giving.iter().filter(|((node, _), giving)| is_rival(*node, giving));
+        if rivals.any(|((_, stream), _)| *stream > pull.stream) {
+            return false;
+        }
+        // The container releases them when it begins the new copy.
+        self.giving.retain(|(node, _), giving| !is_rival(*node, giving));
         true
     }
 

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use membership::view_log::{LogId, Seat};
+use membership::view_log::{LogId, Seat, Seats};
 use membership::{Epoch, NodeId, Time};
 use pe::{ChunkKind, Unit};
 
 use super::super::Event;
-use super::super::assignment::Seats;
 use super::{Action, Cause, Handoff, HandoffMessage, Outcome, Pull, StreamId, View};
 
 /// After this, a question is asked again.

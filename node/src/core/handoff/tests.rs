@@ -190,6 +190,36 @@ proptest! {
     }
 }
 
+/// Who takes may begin anew, and what it asked before may come after: what was given and sealed for the stream
+/// that it has now must not be served again.
+#[test]
+fn a_late_question_for_a_former_stream_changes_nothing() {
+    let mut pair = Pair::new();
+    let pull = |number, seal, units: &[u16]| {
+        HandoffMessage::Pull(Pull {
+            stream: StreamId { run: Run(1), number },
+            chunk: 0,
+            offset: 0,
+            seal,
+            epoch: Epoch(2),
+            container: 0,
+            units: units.iter().copied().map(Unit::Slot).collect(),
+        })
+    };
+    let all: Vec<_> = (0..SLOTS).step_by(2).collect();
+    assert_eq!(pair.receive(true, pull(1, false, &all)).len(), 1);
+    assert_eq!(pair.receive(true, pull(3, true, &all)).len(), 1, "begun anew");
+    let given = pair.given.clone();
+    assert_eq!(given.len(), 2);
+    for number in [1, 2] {
+        assert!(pair.receive(true, pull(number, true, &all)).is_empty());
+    }
+    let [HandoffMessage::Unknown(_)] = pair.receive(true, pull(1, true, &[]))[..] else {
+        panic!("it was forgotten");
+    };
+    assert_eq!((pair.given.clone(), pair.giver.giving.len()), (given, 1));
+}
+
 #[test]
 fn what_the_view_takes_back_is_discarded_here_and_released_there() {
     let mut pair = Pair::new();
