@@ -1,8 +1,11 @@
-//! `starling sim`: whole clusters in one thread, in virtual time, in which things go wrong.
+//! `starling sim`: whole clusters, each in one thread, in virtual time, in which things go wrong.
 //!
 //! A seed is a run, and a run that fails is a number that anybody can type again. So it is printed with
 //! the invariant that was broken, as few faults as it takes, and the end of what happened.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -32,6 +35,9 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     seeds: u64,
+    /// How many seeds run at a time; as many as there are processors if nothing is said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    threads: Option<u16>,
     /// How many nodes there are at first
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1_000))]
@@ -46,7 +52,7 @@ pub(crate) struct SimArgs {
     #[arg(long = "break", value_name = "NAME")]
     flaw: Option<Flaw>,
     /// Shows what it costs to be many, in place of runs with faults
-    #[arg(long, conflicts_with_all = ["faults", "flaw", "seeds"])]
+    #[arg(long, conflicts_with_all = ["faults", "flaw", "seeds", "threads"])]
     scale: bool,
     /// Prints the result as JSON
     #[arg(long)]
@@ -74,17 +80,40 @@ impl SimArgs {
             if self.faults.is_empty() { FaultKind::ALL.to_vec() } else { self.faults.clone() };
         let (nodes, slots, flaw) = (usize::from(self.nodes), self.slots, self.flaw);
         let campaign = Campaign { nodes, slots, faults, flaw };
-        let (begin, mut totals) = (now(), Totals::default());
-        for seed in self.seed..self.seed.saturating_add(self.seeds) {
-            let run = campaign.run(seed);
-            totals.add(&run.totals);
-            if run.violation.is_some() {
-                self.show(&totals, begin.elapsed());
-                return Err(self.failed(&campaign, &run));
-            }
-        }
+        let begin = now();
+        let (totals, failed) = self.run_all(&campaign);
         self.show(&totals, begin.elapsed());
-        Ok(())
+        failed.map_or(Ok(()), |run| Err(self.failed(&campaign, &run)))
+    }
+
+    /// Runs seeds, several at a time, until one fails; what happened in them, and the lowest that failed.
+    fn run_all(&self, campaign: &Campaign) -> (Totals, Option<Run>) {
+        let end = self.seed.saturating_add(self.seeds);
+        let next = AtomicU64::new(self.seed);
+        // The lowest that is known to fail; those below it still run.
+        let bound = AtomicU64::new(end);
+        let all = Mutex::new((Totals::default(), None::<Run>));
+        let work = || {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= bound.load(Ordering::Relaxed) {
+                    break;
+                }
+                let run = campaign.run(seed);
+                let (totals, failed) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
+                totals.add(&run.totals);
+                if run.violation.is_some() {
+                    bound.fetch_min(seed, Ordering::Relaxed);
+                    if failed.as_ref().is_none_or(|failed| seed < failed.seed) {
+                        *failed = Some(run);
+                    }
+                }
+            }
+        };
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.map_or_else(processors, usize::from);
+        thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        all.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn show(&self, totals: &Totals, took: Duration) {

@@ -2,10 +2,16 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io::Write;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
 
-use support::ground::Ground;
+use support::ground::{Ground, path};
 use support::{Node, agree, flow, wait_for};
 
 /// One test at a time: each keeps all processors busy, and what is too busy looks like what is broken.
@@ -58,6 +64,84 @@ fn five_nodes_survive_two_kills_and_then_all_are_restarted_one_by_one() {
         let topology = node.status().topologies.remove(0);
         assert_eq!(topology.dropped.len(), 0, "{:?}", topology.dropped);
     }
+}
+
+/// Lines with numbers, handed to the one node that reads them for as long as the test wants.
+fn feed(listener: &TcpListener, is_over: &AtomicBool) -> u64 {
+    listener.set_nonblocking(true).unwrap();
+    let (mut reader, _) = wait_for("a node that reads", || listener.accept().ok());
+    reader.set_nonblocking(false).unwrap();
+    let (_nobody, pause) = mpsc::channel::<()>();
+    let mut next = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let lines: String = (next..next + 8).map(|number| format!("{number}\n")).collect();
+        reader.write_all(lines.as_bytes()).unwrap();
+        next += 8;
+        let _ = pause.recv_timeout(Duration::from_millis(2));
+    }
+    next
+}
+
+/// Each line is written at once and is on disk when its node is killed. So what is in no file was lost, and who sent it
+/// has counted it. It may have counted more: some of what is in doubt was written.
+#[test]
+fn what_a_killed_node_did_not_apply_is_in_doubt() {
+    let _turn = turn();
+    let folder = support::folder("doubt");
+    let (topology, listener) =
+        (folder.join("doubt.toml"), TcpListener::bind("127.0.0.1:0").unwrap());
+    let text = format!(
+        r#"name = "doubt"
+[spout.lines]
+type = "lines"
+params = {{ from = "tcp:{}", connect_seconds = 300 }}
+emits = "lines"
+
+[pe.out]
+type = "text-file"
+parallelism = 20
+input = [{{ stream = "lines" }}]
+params = {{ path = {:?}, append = true, format = "tsv" }}
+"#,
+        listener.local_addr().unwrap(),
+        path(&folder.join("out.tsv")),
+    );
+    fs::write(&topology, text).unwrap();
+    let ground = Ground { folder, topology, expected_nodes: 5 };
+    let is_over = AtomicBool::new(false);
+    let (sent, nodes) = thread::scope(|scope| {
+        let fed = scope.spawn(|| feed(&listener, &is_over));
+        let mut nodes = ground.nodes();
+        for _ in 0..2 {
+            let is_reader = |node: &Node| {
+                node.status().topologies[0].spouts.iter().any(|spout| spout.emitted > 0)
+            };
+            let killed = nodes.iter().position(|node| !is_reader(node)).unwrap();
+            let killed = nodes.remove(killed);
+            let name = killed.folder().file_name().unwrap().to_str().unwrap().to_owned();
+            killed.kill();
+            all_agree(&nodes);
+            nodes.push(ground.start(&name, Some(&nodes[0])));
+            all_agree(&nodes);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        (fed.join().unwrap(), nodes)
+    });
+    let mut dropped = 0;
+    for node in &nodes {
+        dropped += node.wait_until("ended").topologies[0].dropped.values().sum::<u64>();
+    }
+    let files = fs::read_dir(&ground.folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|it| it == "tsv"));
+    let texts: Vec<_> = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let lines = || texts.iter().flat_map(|text| text.lines());
+    let numbers: BTreeSet<u64> = lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(numbers.len(), lines().count(), "none is applied twice");
+    assert!(numbers.last().is_some_and(|last| *last < sent));
+    let (applied, doubt) = (numbers.len() as u64, in_doubt(&nodes));
+    let sums = format!("{sent} sent, {applied} applied, {dropped} dropped, {doubt} in doubt");
+    assert!(doubt > 0 && applied < sent, "{sums}");
+    assert!(sent <= applied + dropped + doubt, "{sums}");
 }
 
 #[test]

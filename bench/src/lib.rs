@@ -20,6 +20,7 @@
 //!     processes: 1,
 //!     rate: 0,
 //!     duration: Duration::ZERO,
+//!     join_at: None,
 //!     seed: 7,
 //! };
 //! let outcome = bench::by_hand::run(&spec).unwrap();
@@ -46,7 +47,7 @@ mod work;
 
 pub use digest::digest;
 pub use measure::{Latencies, Meter};
-pub use outcome::{Latency, Outcome};
+pub use outcome::{Join, Latency, Outcome};
 pub use process::Process;
 pub use spec::{Model, Spec, Workload};
 pub use unsupported::{Unsupported, models};

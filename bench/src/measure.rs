@@ -43,6 +43,7 @@ impl Meter {
             start_rss_bytes: self.resident,
             bytes_per_key: None,
             latency: None,
+            join: None,
         }
     }
 }

@@ -21,8 +21,24 @@ pub struct Outcome {
     pub start_rss_bytes: u64,
     /// Bytes of memory for each key at rest, where the workload asks for it.
     pub bytes_per_key: Option<f64>,
-    /// How late events arrived, where they came on a schedule.
+    /// How late events arrived, where they came on a schedule; if a node joined, those of slots that stayed
+    /// where they were, from when it listened until it had its part.
     pub latency: Option<Latency>,
+    /// What came of the node that joined, if one did.
+    pub join: Option<Join>,
+}
+
+/// A node that joined a running cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Join {
+    /// From when it listened until nothing moved any more.
+    pub seconds: f64,
+    /// How late events of the same slots had arrived in the time before, up to 30 seconds.
+    pub before: Latency,
+    /// How long the slots that moved stood still: the median, in microseconds.
+    pub pause_median: f64,
+    /// The longest.
+    pub pause_worst: f64,
 }
 
 /// How late events arrived, behind the time at which they should have been sent.

@@ -71,6 +71,8 @@ pub struct Spec {
     pub rate: u64,
     /// How long, where that is not said by the number of events.
     pub duration: Duration,
+    /// When another node joins, after the first event; open-loop with several processes only.
+    pub join_at: Option<Duration>,
     /// The same seed is the same data.
     pub seed: u64,
 }

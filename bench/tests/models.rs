@@ -31,7 +31,7 @@ fn spec(workload: Workload, model: Model, threads: usize, seed: u64) -> Spec {
     };
     let (bytes, processes, rate) = (100_000, 1, 20_000);
     let duration = Duration::from_millis(100);
-    Spec { workload, model, events, bytes, threads, processes, rate, duration, seed }
+    Spec { workload, model, events, bytes, threads, processes, rate, duration, join_at: None, seed }
 }
 
 /// Every workload of a model comes to what the oracle says, with one thread, two and three.

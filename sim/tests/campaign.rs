@@ -102,14 +102,19 @@ fn a_failing_run_is_shrunk() {
 /// Seeds that found a bug once; what it was is beside them.
 #[test]
 fn seeds_that_once_failed_fail_no_more() {
-    const ONCE: [u64; 7] = [
-        2,   // A taking that waited for room was woken again and again.
-        8,   // A token was taken a second time, by a node that had passed it on.
-        4,   // A restarted node served the units of its former life.
-        40,  // A late question made a taker drop what it had taken over.
-        77,  // A unit that was to begin empty was served with what had been staged of it.
-        73,  // A node that leaves stopped since gossip had lost sight of all others, and served on.
-        212, // A machine that stood still was told to leave.
+    const ONCE: [u64; 12] = [
+        2,    // A taking that waited for room was woken again and again.
+        8,    // A token was taken a second time, by a node that had passed it on.
+        4,    // A restarted node served the units of its former life.
+        40,   // A late question made a taker drop what it had taken over.
+        77,   // A unit that was to begin empty was served with what had been staged of it.
+        73, // A node that leaves stopped since gossip had lost sight of all others, and served on.
+        297, // A machine that stood still never heard of what its disk wrote meanwhile.
+        786, // A view was decided by votes of which nobody learned, and nobody wanted it any more.
+        2477, // A node that leaves stopped alone, and was sent events again when the network healed.
+        4156, // A question that was overdue waited for room, and its node was woken again and again.
+        1279, // A late question for a former stream had sealed units served again.
+        212,  // A machine that stood still was told to leave.
     ];
     run_all(&Campaign::default(), ONCE.into_iter());
 }

@@ -4,6 +4,7 @@
 //! what the system says of their processes. When the last event was applied they say themselves, to the
 //! microsecond; that it is so is seen some milliseconds later, which costs the run nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bench::engine::{NodeEnd, Order, Part, TOPOLOGY, total};
-use bench::{Outcome, Process, Spec, Workload};
+use bench::measure::monotonic;
+use bench::{Join, Latencies, Latency, Outcome, Process, Spec, Workload};
 use starling::cli::{Exit, Failure, Status, TopologyStatus, output};
 
 use super::child;
@@ -23,6 +25,8 @@ const START_LIMIT: Duration = Duration::from_secs(300);
 const PERIOD: Duration = Duration::from_millis(50);
 /// How long nothing may happen before a run is given up.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
+/// How long before a node joins it is looked at how late events are.
+const BEFORE: Duration = Duration::from_secs(30);
 /// How long a sink has to have stood still before memory must not grow any more.
 const SETTLE: Duration = Duration::from_secs(5);
 /// How often memory is looked at behind a sink that stands still.
@@ -33,9 +37,10 @@ pub(super) fn run(spec: &Spec) -> Result<Outcome, Failure> {
     let folder = new_folder("compare").map_err(|error| {
         Failure::new(Exit::Failure, format!("cannot make a temporary folder: {error}"))
     })?;
-    let result = Cluster::start(spec, &folder).and_then(|mut cluster| {
-        let is_stalled = spec.workload == Workload::StalledSink;
-        if is_stalled { cluster.watch_memory() } else { cluster.run() }
+    let result = Cluster::start(spec, &folder).and_then(|mut cluster| match spec.join_at {
+        Some(at) => cluster.run_with_join(at),
+        None if spec.workload == Workload::StalledSink => cluster.watch_memory(),
+        None => cluster.run(),
     });
     match &result {
         Ok(_) => drop(fs::remove_dir_all(&folder)),
@@ -48,6 +53,7 @@ pub(super) fn run(spec: &Spec) -> Result<Outcome, Failure> {
 #[derive(Debug)]
 struct Cluster<'s> {
     spec: &'s Spec,
+    folder: PathBuf,
     nodes: Vec<NodeProcess>,
     /// Where each leaves its part.
     parts: Vec<PathBuf>,
@@ -64,25 +70,70 @@ struct Used {
 impl<'s> Cluster<'s> {
     /// Starts the nodes; the first forms the cluster, the others join it.
     fn start(spec: &'s Spec, folder: &Path) -> Result<Self, Failure> {
-        let mut cluster = Self { spec, nodes: Vec::new(), parts: Vec::new() };
-        for number in 1..=spec.processes {
-            let folder = folder.join(format!("node-{number}"));
-            let join = cluster.nodes.first().map(|node| node.control().to_owned());
-            let order = Order { spec: spec.clone(), folder: folder.clone(), join };
-            cluster.parts.push(order.part());
-            let mut command = child::this("compare-node", &order)?;
-            // In a group of their own they do not hear Ctrl-C; the pipe that closes tells them.
-            command.stdin(Stdio::piped()).process_group(0);
-            // A pipe that nobody reads is what a sink that takes nothing writes to.
-            let is_stalled = spec.workload == Workload::StalledSink;
-            command.stdout(if is_stalled { Stdio::piped() } else { Stdio::null() });
-            cluster.nodes.push(NodeProcess::start(&mut command, &folder, START_LIMIT)?);
-        }
+        let (folder, nodes, parts) = (folder.to_owned(), Vec::new(), Vec::new());
+        let mut cluster = Self { spec, folder, nodes, parts };
+        (0..spec.processes).try_for_each(|_| cluster.add())?;
         Ok(cluster)
+    }
+
+    /// Starts another node.
+    fn add(&mut self) -> Result<(), Failure> {
+        let folder = self.folder.join(format!("node-{}", self.nodes.len() + 1));
+        let join = self.nodes.first().map(|node| node.control().to_owned());
+        let order = Order { spec: self.spec.clone(), folder: folder.clone(), join };
+        self.parts.push(order.part());
+        let mut command = child::this("compare-node", &order)?;
+        // In a group of their own they do not hear Ctrl-C; the pipe that closes tells them.
+        command.stdin(Stdio::piped()).process_group(0);
+        // A pipe that nobody reads is what a sink that takes nothing writes to.
+        let is_stalled = self.spec.workload == Workload::StalledSink;
+        command.stdout(if is_stalled { Stdio::piped() } else { Stdio::null() });
+        self.nodes.push(NodeProcess::start(&mut command, &folder, START_LIMIT)?);
+        Ok(())
     }
 
     /// Waits until all is done, and adds up what the nodes know.
     fn run(&mut self) -> Result<Outcome, Failure> {
+        Ok(total(self.spec, &self.run_to_end()?))
+    }
+
+    /// The same, while another node joins.
+    fn run_with_join(&mut self, at: Duration) -> Result<Outcome, Failure> {
+        while applied(&self.ask()?) == 0 {
+            pause(PERIOD);
+        }
+        pause(at);
+        self.add()?;
+        let listens = monotonic();
+        let (is_in, members) = (|status: &Status| status.moving == 0, self.nodes.len());
+        let began = now();
+        let statuses = loop {
+            let statuses = self.ask()?;
+            let mut all = statuses.iter();
+            if all.all(|status| status.members.len() == members && is_in(status)) {
+                break statuses;
+            }
+            if began.elapsed() > STALL_LIMIT {
+                return Err(self.nodes[0].last_words("a node did not get its part"));
+            }
+            pause(PERIOD);
+        };
+        let settled = monotonic();
+        let ends = self.run_to_end()?;
+        let [before, during] = late_where_nothing_moved(&ends, listens, settled);
+        let newcomer = statuses.last().expect("a cluster has nodes");
+        let join = Join {
+            seconds: (settled - listens).as_secs_f64(),
+            before,
+            pause_median: newcomer.pause_median_us as f64,
+            pause_worst: newcomer.pause_worst_us as f64,
+        };
+        let latency = Some(during);
+        Ok(Outcome { latency, join: Some(join), ..total(self.spec, &ends) })
+    }
+
+    /// Waits until all is done, and asks each node what it knows.
+    fn run_to_end(&mut self) -> Result<Vec<NodeEnd>, Failure> {
         let last = self.wait_until_done()?;
         let used = self.used();
         self.stop()?;
@@ -92,7 +143,7 @@ impl<'s> Cluster<'s> {
             let Used { cpu, resident, peak } = used;
             NodeEnd { part, last_applied: last_applied(status), cpu, resident, peak }
         });
-        Ok(total(self.spec, &ends.collect::<Vec<_>>()))
+        Ok(ends.collect())
     }
 
     fn wait_until_done(&mut self) -> Result<Vec<Status>, Failure> {
@@ -152,6 +203,7 @@ impl<'s> Cluster<'s> {
             start_rss_bytes: settled,
             bytes_per_key: None,
             latency: None,
+            join: None,
         })
     }
 
@@ -219,6 +271,29 @@ fn last_applied(status: &Status) -> Option<Duration> {
 
 fn resident(used: &[Used]) -> u64 {
     used.iter().map(|used| used.resident).sum()
+}
+
+/// How late events were of slots that had one node throughout: before another came, and while it did.
+fn late_where_nothing_moved(ends: &[NodeEnd], from: Duration, to: Duration) -> [Latency; 2] {
+    let mut places: BTreeMap<u16, BTreeSet<usize>> = BTreeMap::new();
+    for (node, end) in ends.iter().enumerate() {
+        for sample in &end.part.samples {
+            places.entry(sample.slot).or_default().insert(node);
+        }
+    }
+    let (mut before, mut during) = (Latencies::new(), Latencies::new());
+    for sample in ends.iter().flat_map(|end| &end.part.samples) {
+        let at = Duration::from_millis(sample.at);
+        if places[&sample.slot].len() > 1 {
+            continue;
+        }
+        if (from.saturating_sub(BEFORE)..from).contains(&at) {
+            before.record(Duration::from_nanos(sample.late));
+        } else if (from..=to).contains(&at) {
+            during.record(Duration::from_nanos(sample.late));
+        }
+    }
+    [before.finish(), during.finish()]
 }
 
 fn wait_until(began: Instant, time: Duration) {

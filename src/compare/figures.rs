@@ -101,6 +101,36 @@ pub(super) const FIGURES: &[Figure] = &[
         of: |outcome| outcome.latency.map(|latency| latency.max),
         form: Form::Count,
     },
+    Figure {
+        name: "before_p50_us",
+        title: "P50 US BEFORE",
+        of: |outcome| outcome.join.map(|join| join.before.p50),
+        form: Form::Count,
+    },
+    Figure {
+        name: "before_p99_us",
+        title: "P99 US BEFORE",
+        of: |outcome| outcome.join.map(|join| join.before.p99),
+        form: Form::Count,
+    },
+    Figure {
+        name: "join_seconds",
+        title: "JOIN S",
+        of: |outcome| outcome.join.map(|join| join.seconds),
+        form: Form::Decimal(2),
+    },
+    Figure {
+        name: "pause_median_us",
+        title: "PAUSE US",
+        of: |outcome| outcome.join.map(|join| join.pause_median),
+        form: Form::Count,
+    },
+    Figure {
+        name: "pause_worst_us",
+        title: "WORST US",
+        of: |outcome| outcome.join.map(|join| join.pause_worst),
+        form: Form::Count,
+    },
 ];
 
 /// The first figure, which is shown with its range.

@@ -36,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   starling compare --workload keyed-count --models baseline,timely,keyed
   starling compare --workload word-count --models baseline,keyed --bytes 100000000 --turns 9
   starling compare --workload open-loop --models keyed --processes 2 --rate 100000
+  starling compare --workload open-loop --models keyed --processes 3 --threads 3 --seconds 60 --join-at 35 --turns 1
   starling compare --workload counters --models keyed,actor --json | jq '.models[].bytes_per_key'
 
 Exit code 1 says that a result was wrong, 2 that a workload has not been written for a model.";
@@ -77,6 +78,10 @@ pub(crate) struct CompareArgs {
     /// How long, for open-loop (10 if nothing is said) and stalled-sink (60)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+    /// When another node joins, in seconds after the first event: open-loop of the engine with several processes.
+    /// Latencies are then those of slots that stay, while it joins and in the 30 s before
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    join_at: Option<u64>,
     /// The same seed is the same data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -146,6 +151,12 @@ impl CompareArgs {
         if self.workload == Workload::OpenLoop && self.rate.saturating_mul(seconds) > EVENTS_MAX {
             return Err(usage(format!("a schedule has at most {EVENTS_MAX} events")));
         }
+        if self.join_at.is_some()
+            && (self.workload != Workload::OpenLoop || processes < 2 || model != Model::Keyed)
+        {
+            let what = "--join-at is for --workload open-loop --models keyed with --processes";
+            return Err(usage(what.to_owned()));
+        }
         Ok(Spec {
             workload: self.workload,
             model,
@@ -155,6 +166,7 @@ impl CompareArgs {
             processes,
             rate: self.rate,
             duration: Duration::from_secs(seconds),
+            join_at: self.join_at.map(Duration::from_secs),
             seed: self.seed,
         })
     }

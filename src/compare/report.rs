@@ -266,6 +266,7 @@ mod tests {
             start_rss_bytes: 200_000_000,
             bytes_per_key: None,
             latency: None,
+            join: None,
         }
     }
 
@@ -281,6 +282,7 @@ mod tests {
             processes: 1,
             rate: 0,
             duration,
+            join_at: None,
             seed: 7,
         };
         let series = |model, seconds: [f64; 3], last| Series {

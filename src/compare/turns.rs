@@ -53,8 +53,18 @@ mod tests {
         let duration = Duration::from_secs(1);
         let (workload, model) = (Workload::KeyedCount, Model::Baseline);
         let (events, bytes, threads, processes, rate, seed) = (1, 0, 1, 1, 1, 1);
-        let spec =
-            Spec { workload, model, events, bytes, threads, processes, rate, duration, seed };
+        let spec = Spec {
+            workload,
+            model,
+            events,
+            bytes,
+            threads,
+            processes,
+            rate,
+            duration,
+            join_at: None,
+            seed,
+        };
         let ran = RefCell::new(Vec::new());
         let run = |spec: &Spec| {
             ran.borrow_mut().push(spec.model);

@@ -88,7 +88,18 @@ mod tests {
     fn spec(workload: Workload, events: u64, threads: usize) -> Spec {
         let duration = Duration::from_millis(events);
         let (model, bytes, processes, rate, seed) = (Model::Baseline, events, 1, 1000, 42);
-        Spec { workload, model, events, bytes, threads, processes, rate, duration, seed }
+        Spec {
+            workload,
+            model,
+            events,
+            bytes,
+            threads,
+            processes,
+            rate,
+            duration,
+            join_at: None,
+            seed,
+        }
     }
 
     #[test]

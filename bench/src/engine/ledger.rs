@@ -4,6 +4,7 @@
 //! them anything but parameters of a topology. So what they share is the process's: the data before the
 //! first event, and afterwards counts and sums. Nothing of it is touched per event.
 
+use std::cell::RefCell;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -23,6 +24,7 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static ANSWER: AtomicU64 = AtomicU64::new(0);
 static LATENESS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+static ALL_SAMPLES: Mutex<Vec<Sample>> = Mutex::new(Vec::new());
 
 /// What a node process knows at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,33 @@ pub struct Part {
     pub before: Used,
     /// How late events were: the buckets of a histogram.
     pub lateness: Vec<(u64, u64)>,
+    /// How late some events were, where it matters which and when.
+    pub samples: Vec<Sample>,
+}
+
+/// How late an event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The slot of its key.
+    pub slot: u16,
+    /// When it was applied: milliseconds of the clock that all processes of the machine share.
+    pub at: u64,
+    /// How late, in nanoseconds.
+    pub late: u64,
+}
+
+/// One event of so many is a sample.
+const SAMPLED: usize = 64;
+
+/// What a container has sampled.
+#[derive(Debug, Default)]
+struct Samples {
+    seen: usize,
+    samples: Vec<Sample>,
+}
+
+thread_local! {
+    static SAMPLES: RefCell<Samples> = RefCell::default();
 }
 
 /// A moment, as the machine and as the node call it.
@@ -118,6 +147,28 @@ pub(super) fn late(latencies: &Latencies) {
     LATENESS.lock().unwrap_or_else(PoisonError::into_inner).extend(latencies.buckets());
 }
 
+/// Takes a sample now and then; `due` is when the event was due.
+#[inline]
+pub(super) fn sample(slot: u16, due: Duration) {
+    SAMPLES.with_borrow_mut(|samples| {
+        samples.seen += 1;
+        if samples.seen.is_multiple_of(SAMPLED) {
+            let now = monotonic();
+            let late = u64::try_from(now.saturating_sub(due).as_nanos()).unwrap_or(u64::MAX);
+            let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            samples.samples.push(Sample { slot, at, late });
+        }
+    });
+}
+
+/// Hands in the samples of a container, at the end of its instances.
+pub(super) fn hand_in() {
+    let samples = SAMPLES.with_borrow_mut(|samples| std::mem::take(&mut samples.samples));
+    if !samples.is_empty() {
+        ALL_SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).extend(samples);
+    }
+}
+
 /// What has been gathered by a process that had used so much before it ran.
 pub(super) fn part(before: Used) -> Part {
     let beginning = BEGINNING.get().copied();
@@ -129,6 +180,7 @@ pub(super) fn part(before: Used) -> Part {
         clocks: beginning.map(|(at, _)| at).or_else(|| ENDING.get().copied()),
         before: beginning.map_or(before, |(_, used)| used),
         lateness: LATENESS.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        samples: ALL_SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).clone(),
     }
 }
 

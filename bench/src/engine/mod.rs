@@ -20,7 +20,7 @@ mod topology;
 mod total;
 mod words;
 
-pub use ledger::{Moment, Part, Used};
+pub use ledger::{Moment, Part, Sample, Used};
 pub use node::{NodeError, Order, run};
 pub use total::{NodeEnd, total};
 
@@ -51,4 +51,5 @@ fn register(registry: Registry) -> Registry {
         .pe::<ads::Campaign>("campaign")
         .pe::<schedule::Relay>("relay")
         .pe::<schedule::Lateness>("lateness")
+        .pe::<schedule::Watch>("watch")
 }

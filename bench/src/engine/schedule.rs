@@ -11,7 +11,7 @@ use pe::{
     Ctx, Event, Next, On, Opening, Param, Params, PartitionName, Pe, Position, Removal, Spout,
     SpoutError,
 };
-use routing::Key;
+use routing::{Key, Slot};
 use serde::{Deserialize, Serialize};
 
 use super::ledger;
@@ -160,6 +160,38 @@ impl On<Passed> for Lateness {
             let due = Duration::from_nanos(passed.at);
             self.latencies.record(monotonic().saturating_sub(due));
         }
+    }
+}
+
+/// Counts the events of one key and takes samples of how late they come.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Watch {
+    count: u64,
+}
+
+/// The slots of a cluster if nobody says otherwise.
+const SLOTS: usize = 1024;
+
+impl Pe for Watch {
+    type In = Due;
+    type Out = ();
+
+    fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, ()>) {
+        if reason == Removal::Moved {
+            return; // It goes on elsewhere.
+        }
+        if let Some(key) = ctx.key().and_then(|key| key.unsigned(0)) {
+            ledger::answer(digest(key.hash(), self.count), ctx.now());
+        }
+        ledger::hand_in();
+    }
+}
+
+impl On<Due> for Watch {
+    fn on(&mut self, due: DueRef, _: &mut Ctx<'_, ()>) {
+        self.count += 1;
+        let slot = Slot::of(due.key.hash(), SLOTS).0;
+        ledger::sample(slot, Duration::from_nanos(due.at));
     }
 }
 

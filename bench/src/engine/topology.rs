@@ -16,6 +16,7 @@ pub(super) fn text(spec: &Spec) -> String {
         Workload::Chain if spec.model == Model::OneStep => one_step(parts),
         Workload::Chain => chain(parts),
         Workload::FanOut => fan_out(parts),
+        Workload::OpenLoop if spec.join_at.is_some() => watched(spec),
         Workload::OpenLoop => open_loop(spec),
         Workload::StalledSink => stalled(parts),
     };
@@ -197,6 +198,22 @@ input = [{{ stream = "passed", grouping = "local-or-shuffle" }}]
     )
 }
 
+fn watched(spec: &Spec) -> String {
+    let rate = spec.rate;
+    format!(
+        r#"
+[spout.schedule]
+type = "schedule"
+params = {{ rate = {rate} }}
+emits = "due"
+
+[pe.watch]
+type = "watch"
+input = [{{ stream = "due", key = ["key"] }}]
+"#
+    )
+}
+
 fn stalled(parts: usize) -> String {
     let numbers = numbers(parts, "again");
     format!(
@@ -245,6 +262,7 @@ mod tests {
                     processes,
                     rate: 1,
                     duration,
+                    join_at: None,
                     seed: 1,
                 };
                 let planned = Topology::parse(&text(&spec)).and_then(|read| read.plan(&catalog));

@@ -49,6 +49,7 @@ pub fn total(spec: &Spec, ends: &[NodeEnd]) -> Outcome {
             parts().for_each(|part| all.add_buckets(&part.lateness));
             all.finish()
         }),
+        join: None,
     }
 }
 
@@ -76,6 +77,7 @@ mod tests {
             processes: 2,
             rate: 1,
             duration,
+            join_at: None,
             seed: 1,
         }
     }
@@ -90,6 +92,7 @@ mod tests {
             clocks: Some(at),
             before: Used { cpu: Duration::from_secs(3), resident: 1_000 },
             lateness: vec![(machine * 1_000, 1)],
+            samples: Vec::new(),
         };
         NodeEnd {
             part,

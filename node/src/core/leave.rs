@@ -30,6 +30,8 @@ pub(super) struct Leave {
     finished: BTreeSet<NodeId>,
     pub(super) has_stopped: BTreeSet<u16>,
     stage: LeaveStage,
+    /// Whether its containers stopped with what they had: nothing of it can be given away any more.
+    gave_up: bool,
     pub(super) is_dismissed: bool,
 }
 
@@ -61,6 +63,7 @@ impl NodeCore {
             finished: BTreeSet::new(),
             has_stopped: BTreeSet::new(),
             stage: LeaveStage::Draining,
+            gave_up: false,
             is_dismissed: false,
         });
         out.push(Action::Tell(Event::Leaving));
@@ -81,6 +84,11 @@ impl NodeCore {
         let since = *leave.alone_since.get_or_insert(now);
         leave.alone_since = leave.alone_since.filter(|_| seems_alone);
         is_last || seems_alone && since + ALONE <= now
+    }
+
+    /// Whether the containers have stopped, so that there is nothing any more to be given away.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.leave.as_ref().is_some_and(|leave| leave.stage != LeaveStage::Draining)
     }
 
     /// Nothing more comes from a node.
@@ -115,6 +123,7 @@ impl NodeCore {
             LeaveStage::Draining => {
                 if is_drained || is_alone || is_late {
                     leave.stage = LeaveStage::Stopping;
+                    leave.gave_up = !is_drained;
                     out.push(Action::Stop);
                 }
             }
@@ -127,18 +136,19 @@ impl NodeCore {
             }
             // Asked again at every tick.
             LeaveStage::Confirming => {
+                let goes_anyway = is_alone || leave.gave_up;
                 let is_all = self.reports.len() == containers || self.layout.is_none();
                 let unconfirmed = self.unconfirmed();
                 if is_late {
                     self.exit(now, Ending::DrainLimit(unconfirmed), out);
-                } else if is_all && (unconfirmed == 0 || is_alone) {
+                } else if is_all && (unconfirmed == 0 || goes_anyway) {
                     self.set_stage(LeaveStage::Flushing);
                     out.push(Action::Flush);
                 }
             }
             LeaveStage::Flushing if is_late => self.exit(now, Ending::DrainLimit(0), out),
             LeaveStage::Flushing => {}
-            LeaveStage::Flushed if is_alone || self.log.seat().is_none() => {
+            LeaveStage::Flushed if is_alone || leave.gave_up || self.log.seat().is_none() => {
                 self.exit(now, Ending::Left, out);
             }
             LeaveStage::Flushed => {

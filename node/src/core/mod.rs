@@ -342,7 +342,7 @@ impl NodeCore {
                 self.log_step(now, view_log::Input::Received(from, *message), out);
             }
             Message::Handoff(message) => {
-                let Some(view) = self.view.clone() else { return };
+                let Some(view) = self.view.clone().filter(|_| !self.has_stopped()) else { return };
                 let mut outcome = Outcome::default();
                 self.handoff.receive(now, &view, (from, message), out, &mut outcome);
                 self.follow(now, outcome, out);

@@ -224,7 +224,7 @@ impl Container {
 
     fn stage_one(&mut self, record: &Record<'_>) -> Result<(), String> {
         let Record { topology, prototype, copied } = *record;
-        let Self { desk, runs } = self;
+        let Self { desk, runs, .. } = self;
         let slots = desk.layout.slot_count();
         let of_hash = |hash| Unit::Slot(routing::Slot::of(hash, slots).0);
         let run = runs.get_mut(usize::from(topology));

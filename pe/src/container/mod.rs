@@ -52,6 +52,10 @@ const POLLS: usize = 4;
 pub struct Container {
     desk: Desk,
     runs: Vec<Run>,
+    /// Whether its instances were removed since the node leaves. If it leaves since it seems to be alone, others
+    /// may come back, and send on: what they send is neither handled nor confirmed, for who handled it would begin
+    /// anew in the middle of what it was.
+    is_stopped: bool,
 }
 
 /// What all runs of a container share.
@@ -108,6 +112,7 @@ impl Container {
                 laid: Epoch(0),
             },
             runs,
+            is_stopped: false,
         };
         container.lay(layout, &mut Vec::new());
         container
@@ -122,6 +127,7 @@ impl Container {
                     run.take(parcel, &mut self.desk, out);
                 }
             }
+            Input::Arrived(..) if self.is_stopped => {}
             Input::Arrived(from, header, body) => self.arrived(from, header, body, out),
             Input::Returned(returned) => {
                 let run = &mut self.runs[usize::from(returned.credit.topology)];
@@ -251,6 +257,7 @@ impl Container {
             run.remove_all(Removal::Shutdown, &mut self.desk, out);
         }
         self.flush(out);
+        self.is_stopped = true;
         out.push(Action::Stopped);
     }
 }

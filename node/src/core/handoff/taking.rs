@@ -223,17 +223,21 @@ impl Handoff {
         outcome: &mut Outcome,
     ) {
         self.begin_anew(now, out);
-        let asked =
-            |stream: &&Stream| matches!(stream.state, Progress::Asked(until) if until > now);
-        let mut asking =
-            self.taking.values().flat_map(|taking| &taking.streams).filter(asked).count();
+        let mut asking = 0;
+        for stream in self.taking.values_mut().flat_map(|taking| &mut taking.streams) {
+            match stream.state {
+                // Others may be served first, so it is one of those that wait for room.
+                Progress::Asked(until) if until <= now => stream.state = Progress::Idle,
+                Progress::Asked(_) => asking += 1,
+                Progress::Idle | Progress::Staging(_) | Progress::Ahead | Progress::Done => {}
+            }
+        }
         for (&(_, epoch), taking) in &mut self.taking {
             for stream in &mut taking.streams {
                 let is_due = match stream.state {
                     Progress::Idle => taking.is_sealing || self.next_pull <= now,
-                    Progress::Asked(until) => until <= now,
                     Progress::Ahead => taking.is_sealing,
-                    Progress::Staging(_) | Progress::Done => false,
+                    Progress::Asked(_) | Progress::Staging(_) | Progress::Done => false,
                 };
                 if !is_due || asking >= PULLS_MAX || taking.anew.is_some() {
                     continue;
