@@ -152,28 +152,29 @@ impl SimArgs {
 
     fn scale(&self) {
         let (nodes, slots, seed) = (usize::from(self.nodes), self.slots, self.seed);
-        let begin = now();
-        let stages = Scale { nodes, slots, seed }.run();
-        let took = begin.elapsed();
+        let (begin, scale) = (now(), Scale { nodes, slots, seed });
         if self.json {
-            let stages: Vec<_> = stages.iter().map(stage_figures).collect();
+            let mut stages = Vec::new();
+            scale.run(|stage| stages.push(stage_figures(&stage)));
             return output::json(&json!({
                 "nodes": nodes, "slots": slots, "seed": seed, "stages": stages,
-                "wall_s": took.as_secs_f64(),
+                "wall_s": begin.elapsed().as_secs_f64(),
             }));
         }
         output::data(
             "stage                  took_s   views   moved  fenced  msg/node/s  bytes/node/s",
         );
-        for Stage { name, took, views, moved, fenced, messages, bytes } in stages {
-            let took =
-                took.map_or_else(|| "-".to_owned(), |took| format!("{:.1}", took.as_secs_f64()));
-            output::data(format_args!(
-                "{name:<20} {took:>8} {views:>7} {moved:>7} {fenced:>7} {messages:>11.1} {bytes:>13.0}"
-            ));
-        }
-        output::message(format_args!("{:.1} s", took.as_secs_f64()));
+        scale.run(show_stage);
+        output::message(format_args!("{:.1} s", begin.elapsed().as_secs_f64()));
     }
+}
+
+fn show_stage(stage: Stage) {
+    let Stage { name, took, views, moved, fenced, messages, bytes } = stage;
+    let took = took.map_or_else(|| "-".to_owned(), |took| format!("{:.1}", took.as_secs_f64()));
+    output::data(format_args!(
+        "{name:<20} {took:>8} {views:>7} {moved:>7} {fenced:>7} {messages:>11.1} {bytes:>13.0}"
+    ));
 }
 
 fn stage_figures(stage: &Stage) -> serde_json::Value {

@@ -4,7 +4,7 @@
 //! and what is its own; that is worked out once per view and node, and shared by its containers.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use membership::{Epoch, NodeId};
 use routing::{BatchHeader, Budget, ContainerId, Lane, Lanes, Slot, Spread, place};
@@ -117,8 +117,8 @@ pub struct Layout {
     owners: Vec<Home<NodeId>>,
     /// From where each slot came, if whoever had it then may still have events for it.
     origins: Vec<Option<Origin>>,
-    /// The moves of slots, each once.
-    moves: Vec<Move>,
+    /// The moves of slots, each once; worked out when somebody asks.
+    moves: OnceLock<Vec<Move>>,
     tasks: TaskHomes,
 }
 
@@ -216,7 +216,7 @@ impl Layout {
             slots,
             owners,
             origins: Vec::new(),
-            moves: Vec::new(),
+            moves: OnceLock::new(),
             tasks,
         };
         layout.digest = layout.digest();
@@ -233,13 +233,16 @@ impl Layout {
             self.origin(from, at, self.container_of(slot))
         });
         self.origins = traced.collect();
+    }
+
+    fn moves_of_slots(&self) -> Vec<Move> {
         let moves = (0..).zip(&self.origins).filter_map(|(slot, &origin)| {
             Some(Move { origin: origin?, to: self.container_of(slot) })
         });
         let mut moves: Vec<_> = moves.collect();
         moves.sort_unstable();
         moves.dedup();
-        self.moves = moves;
+        moves
     }
 
     /// A move, unless one of its ends has been another member since: then nothing is left of it.
@@ -419,7 +422,7 @@ impl Layout {
     /// The moves of the units of a prototype, each once.
     pub(crate) fn moves(&self, plan: &Plan, (topology, at): (usize, usize)) -> Vec<Move> {
         match plan.prototypes[at].instances {
-            InstancePlan::Keyed => self.moves.clone(),
+            InstancePlan::Keyed => self.moves.get_or_init(|| self.moves_of_slots()).clone(),
             InstancePlan::Tasks(_) => {
                 let moves = self.tasks[topology][at].iter().filter_map(|home| {
                     let (from, at) = home.came?;

@@ -70,7 +70,8 @@ struct Reader {
 impl SimLinks {
     pub(crate) fn new(run: Run, forgets: bool) -> Self {
         let (writers, readers) = Default::default();
-        let (made, streams, memories) = (0, 0, 0);
+        // What is left of a former life must not be taken for what there is now.
+        let (made, streams, memories) = (0, run.0 << 32, 0);
         Self { run, made, streams, memories, writers, readers, next: None, forgets }
     }
 
@@ -195,15 +196,22 @@ impl SimLinks {
     }
 
     /// The other side has read.
-    pub(crate) fn confirmed(&mut self, now: Time, from: NodeId, stream: u64, watermark: u64) {
-        if let Some(writer) = self.writers.get_mut(&from)
-            && writer.stream == stream
-        {
-            writer.link.confirm(watermark).expect("nobody confirms what was not sent");
-            writer.watch(now);
-            let again = writer.again;
-            self.due(again);
-        }
+    pub(crate) fn confirmed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        stream: u64,
+        watermark: u64,
+    ) -> Result<(), LinkLost> {
+        let Some(writer) = self.writers.get_mut(&from).filter(|writer| writer.stream == stream)
+        else {
+            return Ok(());
+        };
+        writer.link.confirm(watermark)?;
+        writer.watch(now);
+        let again = writer.again;
+        self.due(again);
+        Ok(())
     }
 
     /// The other side reads a stream no more.

@@ -196,7 +196,14 @@ impl Process {
                 }
             }
             Letter::Confirmed(stream, watermark) => {
-                self.links.confirmed(now, from, stream, watermark);
+                if let Err(lost) = self.links.confirmed(now, from, stream, watermark) {
+                    let what = format!(
+                        "{} wrote to {from}, of stream {stream} came {watermark}: {lost}",
+                        self.me.node
+                    );
+                    let invariant = "nobody_confirms_what_was_not_sent";
+                    out.broken = Some(Violation { invariant, at: now, what });
+                }
             }
             Letter::Ended(stream) => self.links.ended(now, from, stream),
             Letter::Closed => {

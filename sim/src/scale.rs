@@ -54,8 +54,8 @@ pub struct Stage {
 }
 
 impl Scale {
-    /// Runs it.
-    pub fn run(&self) -> Vec<Stage> {
+    /// Runs it, and tells of each part when it is over.
+    pub fn run(&self, mut tell: impl FnMut(Stage)) {
         let mut world = World::with(Terms {
             seed: self.seed,
             slots: self.slots,
@@ -71,53 +71,44 @@ impl Scale {
             flaw: None,
             is_detailed: false,
         });
-        let mut stages = Vec::new();
-        stages.push(self.stage(&mut world, "all join", |world| {
+        tell(stage(&mut world, "all join", |world| {
             for node in 0..self.nodes {
                 join(world, node == 0);
                 world.run_to(world.now + Duration::from_millis(10));
             }
         }));
-        stages.push(self.stage(&mut world, "nothing happens", |world| {
-            world.run_to(world.now + WATCH);
-        }));
-        stages.push(self.stage(&mut world, "one joins", |world| join(world, false)));
-        stages.push(self.stage(&mut world, "one leaves", |world| world.dismiss(1)));
-        stages.push(self.stage(&mut world, "1 % of messages lost", |world| {
+        tell(stage(&mut world, "nothing happens", |world| world.run_to(world.now + WATCH)));
+        tell(stage(&mut world, "one joins", |world| join(world, false)));
+        tell(stage(&mut world, "one leaves", |world| world.dismiss(1)));
+        tell(stage(&mut world, "1 % of messages lost", |world| {
             let rule = world.network.rule(Rule::Loss(1));
             world.run_to(world.now + WATCH);
             world.network.lift(rule);
         }));
-        stages
     }
+}
 
-    fn stage(
-        &self,
-        world: &mut World,
-        name: &'static str,
-        happen: impl FnOnce(&mut World),
-    ) -> Stage {
-        let (begin, control) = (world.now, world.network.control);
-        let (views, fenced) = (world.referee.views, world.referee.fences);
-        let moved = world.ledger.deeds.handoffs;
-        happen(world);
-        let end = world.now + LIMIT;
-        while unrest(world).is_some() && world.now < end && world.violation().is_none() {
-            world.run_to(world.now + LOOK);
-        }
-        let took = unrest(world).is_none().then(|| world.now - begin);
-        let nodes = world.machines.iter().filter(|machine| machine.is_up()).count();
-        let share = nodes as f64 * (world.now - begin).as_secs_f64();
-        let sent = world.network.control;
-        Stage {
-            name,
-            took,
-            views: world.referee.views - views,
-            moved: world.ledger.deeds.handoffs - moved,
-            fenced: world.referee.fences - fenced,
-            messages: (sent.messages - control.messages) as f64 / share,
-            bytes: (sent.bytes - control.bytes) as f64 / share,
-        }
+fn stage(world: &mut World, name: &'static str, happen: impl FnOnce(&mut World)) -> Stage {
+    let (begin, control) = (world.now, world.network.control);
+    let (views, fenced) = (world.referee.views, world.referee.fences);
+    let moved = world.ledger.deeds.handoffs;
+    happen(world);
+    let end = world.now + LIMIT;
+    while unrest(world).is_some() && world.now < end && world.violation().is_none() {
+        world.run_to(world.now + LOOK);
+    }
+    let took = unrest(world).is_none().then(|| world.now - begin);
+    let nodes = world.machines.iter().filter(|machine| machine.is_up()).count();
+    let share = nodes as f64 * (world.now - begin).as_secs_f64();
+    let sent = world.network.control;
+    Stage {
+        name,
+        took,
+        views: world.referee.views - views,
+        moved: world.ledger.deeds.handoffs - moved,
+        fenced: world.referee.fences - fenced,
+        messages: (sent.messages - control.messages) as f64 / share,
+        bytes: (sent.bytes - control.bytes) as f64 / share,
     }
 }
 

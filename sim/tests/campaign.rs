@@ -102,7 +102,7 @@ fn a_failing_run_is_shrunk() {
 /// Seeds that found a bug once; what it was is beside them.
 #[test]
 fn seeds_that_once_failed_fail_no_more() {
-    const ONCE: [u64; 12] = [
+    const ONCE: [u64; 14] = [
         2,    // A taking that waited for room was woken again and again.
         8,    // A token was taken a second time, by a node that had passed it on.
         4,    // A restarted node served the units of its former life.
@@ -111,6 +111,8 @@ fn seeds_that_once_failed_fail_no_more() {
         73, // A node that leaves stopped since gossip had lost sight of all others, and served on.
         297, // A machine that stood still never heard of what its disk wrote meanwhile.
         786, // A view was decided by votes of which nobody learned, and nobody wanted it any more.
+        9047, // A node that had stopped alone took a partition and read it on.
+        9503, // A unit that was lost elsewhere began with what its owner had had of it before.
         2477, // A node that leaves stopped alone, and was sent events again when the network healed.
         4156, // A question that was overdue waited for room, and its node was woken again and again.
         1279, // A late question for a former stream had sealed units served again.

@@ -91,6 +91,12 @@ impl NodeCore {
         self.leave.as_ref().is_some_and(|leave| leave.stage != LeaveStage::Draining)
     }
 
+    /// Whether they stopped with what they had. Such a node goes by its last layout until it is gone: by another
+    /// the containers would begin anew what the others take for what it was.
+    pub(super) fn gave_up(&self) -> bool {
+        self.leave.as_ref().is_some_and(|leave| leave.gave_up)
+    }
+
     /// Nothing more comes from a node.
     pub(super) fn finished(&mut self, node: NodeId) {
         if let Some(leave) = &mut self.leave {

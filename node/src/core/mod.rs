@@ -354,6 +354,8 @@ impl NodeCore {
                     self.rounds.answered(from, round, totals);
                 }
             }
+            // Said again until it is taken: by whoever it is for once a view is without this node.
+            Message::Token { .. } if self.has_stopped() => {}
             Message::Token { token, to } => {
                 let Some((view, layout)) = self.view.as_ref().zip(self.layout.clone()) else {
                     return;
@@ -390,6 +392,12 @@ impl NodeCore {
             // The seat is that of a former life, and so are the units: they are ours when a view gives them
             // to this one. Until then the containers have no layout, and what comes for them waits.
             return;
+        }
+        if self.gave_up() {
+            return;
+        }
+        if let Some(before) = &before {
+            self.handoff.begin_anew_what_was_lost(before, &view, out);
         }
         let layout = Arc::new(assignment::layout(&view, self.me(), &self.setup.plans));
         self.handoff.give_up(now, &view, out);

@@ -255,13 +255,16 @@ impl Container {
         run.stage(prototype, copied, desk)
     }
 
-    /// Drops what was staged of some units.
+    /// Drops what is here of some units: what was staged, and what lives here and is to begin anew.
     pub(super) fn discard(&mut self, units: Vec<Unit>) {
         let slots = self.desk.layout.slot_count();
         let mut dropped = Units::default();
         for unit in units {
-            if self.desk.handoffs.staged.remove(unit) {
+            let was_staged = self.desk.handoffs.staged.remove(unit);
+            if was_staged {
                 self.desk.handoffs.homes.remove(&unit);
+            }
+            if was_staged || self.desk.layout.home(unit) == Some(self.desk.me) {
                 dropped.insert(unit, slots);
             }
         }

@@ -60,7 +60,7 @@ pub enum Input {
         /// As [`Action::Chunk`] gave it.
         bytes: Bytes,
     },
-    /// Units do not come: what was staged of them is dropped.
+    /// Units do not come, or begin anew: what is here of them is dropped.
     Discard(Vec<Unit>),
     /// A partition is ours from now on.
     Open {

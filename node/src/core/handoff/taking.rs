@@ -124,6 +124,27 @@ impl Taking {
 }
 
 impl Handoff {
+    /// Before the containers have a new layout: a unit that we had, that a view which we slept through gave to
+    /// another, and that was lost with it, is ours again and begins empty. What we still have of it is from before.
+    pub(in super::super) fn begin_anew_what_was_lost(
+        &self,
+        before: &View,
+        view: &View,
+        out: &mut Vec<Action>,
+    ) {
+        let mut lost: BTreeMap<u16, Vec<Unit>> = BTreeMap::new();
+        for ((unit, was), (_, is)) in before.body.shares().zip(view.body.shares()) {
+            let is_ours = was.active.owner() == self.log && is.active.owner() == self.log;
+            let has_followed = was.active == is.active || was.next.as_ref() == Some(&is.active);
+            if is_ours && !has_followed {
+                lost.entry(was.active.container).or_default().push(unit);
+            }
+        }
+        for (container, units) in lost {
+            out.push(Action::Give(container, pe::Input::Discard(units)));
+        }
+    }
+
     /// Before the containers have a new layout: what came for nothing goes, or they would serve it.
     pub(in super::super) fn give_up(&mut self, now: Time, view: &View, out: &mut Vec<Action>) {
         let wanted = self.wanted(view);
