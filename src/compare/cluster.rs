@@ -105,12 +105,15 @@ impl<'s> Cluster<'s> {
         pause(at);
         self.add()?;
         let listens = monotonic();
-        let (is_in, members) = (|status: &Status| status.moving == 0, self.nodes.len());
-        let began = now();
+        let (began, members) = (now(), self.nodes.len());
+        let has_moved = |status: &Status| {
+            let mut all = status.members.iter();
+            let has_part = all.all(|member| member.state == "active" && member.slots > 0);
+            status.members.len() == members && has_part && status.moving == 0
+        };
         let statuses = loop {
             let statuses = self.ask()?;
-            let mut all = statuses.iter();
-            if all.all(|status| status.members.len() == members && is_in(status)) {
+            if statuses.iter().all(has_moved) {
                 break statuses;
             }
             if began.elapsed() > STALL_LIMIT {

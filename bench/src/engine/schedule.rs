@@ -74,7 +74,9 @@ impl Spout for Schedule {
     fn poll(&mut self, ctx: &mut Ctx<'_, Due>) -> Result<Next, SpoutError> {
         ledger::begin(ctx.now());
         let now = monotonic();
-        let began = *self.began.get_or_insert(now);
+        // One that goes on elsewhere keeps to the same schedule, but for the time that it took to move.
+        let next = self.next();
+        let began = *self.began.get_or_insert_with(|| now.saturating_sub(next));
         let (first, from) = (self.at, std::process::id());
         let end = self.keys.len().min(first + POLL);
         while self.at < end {

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use routing::{ContainerId, Key, Packed};
 
 use super::message::{Action, ChunkKind};
-use super::{Container, Desk};
+use super::{Container, Desk, Run};
 use crate::Unit;
 use crate::chunk::{self, ChunkWriter, Copied, Record};
 use crate::host::Pass;
 use crate::layout::Layout;
 use crate::topology::InstancePlan;
-use crate::units::Units;
+use crate::units::{Scope, Units};
 
 /// The handoffs of a container.
 #[derive(Debug, Default)]
@@ -32,7 +32,11 @@ pub(super) struct Handoffs {
     /// Units that live elsewhere and are staged here; where they lived when they were.
     pub(super) staged: Units,
     homes: BTreeMap<Unit, ContainerId>,
-    /// Both: their timers stand still.
+    /// Slots that live elsewhere now and whose instances are not all removed.
+    departed: Units,
+    /// The next host that removes them, counted over all topologies.
+    next_swept: usize,
+    /// All of these: their timers stand still.
     pub(super) still: Units,
     /// About how many bytes of events are kept.
     pub(super) kept_bytes: usize,
@@ -69,7 +73,18 @@ pub(super) struct Laying {
 impl Handoffs {
     fn find_still(&mut self, slots: usize) {
         self.still = self.sealed.clone();
-        self.staged.iter().for_each(|unit| self.still.insert(unit, slots));
+        let others = self.staged.iter().chain(self.departed.iter());
+        others.for_each(|unit| self.still.insert(unit, slots));
+    }
+
+    /// The slots that have gone, for a host.
+    pub(super) fn departed(&self, place: (u16, usize)) -> Scope<'_> {
+        self.departed.of(place)
+    }
+
+    /// Whether there are instances that have gone with their slots and are not removed.
+    pub(super) fn are_to_be_removed(&self) -> bool {
+        !self.departed.is_empty()
     }
 
     /// Takes in a new layout.
@@ -113,6 +128,50 @@ impl Handoffs {
 }
 
 impl Container {
+    /// Notes which slots have gone by a new layout. Their instances are removed a few at a time, by
+    /// [`Container::sweep`].
+    pub(super) fn depart(&mut self, before: &Layout) {
+        let Desk { layout, me, handoffs, .. } = &mut self.desk;
+        let slots = layout.slot_count();
+        for slot in (0..).take(before.slot_count()).map(Unit::Slot) {
+            if before.home(slot) == Some(*me) && layout.home(slot) != Some(*me) {
+                handoffs.departed.insert(slot, slots);
+            }
+        }
+        if handoffs.are_to_be_removed() {
+            handoffs.next_swept = 0;
+            handoffs.find_still(slots);
+        }
+    }
+
+    /// Removes some of the instances that have gone with their slots, if there are any.
+    pub(super) fn sweep(&mut self, out: &mut Vec<Action>) {
+        if !self.desk.handoffs.are_to_be_removed() {
+            return;
+        }
+        let mut skipped = 0;
+        for run in &mut self.runs {
+            let next = self.desk.handoffs.next_swept;
+            if let Some(host) = next.checked_sub(skipped).filter(|host| *host < run.host_count()) {
+                let is_done = run.sweep(host, &mut self.desk, out);
+                self.desk.handoffs.next_swept += usize::from(is_done);
+                return;
+            }
+            skipped += run.host_count();
+        }
+        let slots = self.desk.layout.slot_count();
+        self.desk.handoffs.departed = Units::default();
+        self.desk.handoffs.find_still(slots);
+        self.runs.iter_mut().for_each(Run::wake_timers);
+    }
+
+    /// Removes all of them: before somebody might take them for instances that are here.
+    pub(super) fn sweep_all(&mut self, out: &mut Vec<Action>) {
+        while self.desk.handoffs.are_to_be_removed() {
+            self.sweep(out);
+        }
+    }
+
     /// Begins to copy units that live here.
     pub(super) fn copy(&mut self, handoff: u64, units: Vec<Unit>, out: &mut Vec<Action>) {
         let Desk { layout, me, .. } = &self.desk;
@@ -218,16 +277,15 @@ impl Container {
     pub(super) fn stage(&mut self, handoff: u64, bytes: &[u8], out: &mut Vec<Action>) {
         let records = chunk::read(bytes).map_err(|error| error.to_string());
         let outcome =
-            records.and_then(|all| all.iter().try_for_each(|record| self.stage_one(record)));
+            records.and_then(|all| all.iter().try_for_each(|record| self.stage_one(record, out)));
         out.push(Action::Staged { handoff, outcome });
     }
 
-    fn stage_one(&mut self, record: &Record<'_>) -> Result<(), String> {
+    fn stage_one(&mut self, record: &Record<'_>, out: &mut Vec<Action>) -> Result<(), String> {
         let Record { topology, prototype, copied } = *record;
-        let Self { desk, runs, .. } = self;
-        let slots = desk.layout.slot_count();
+        let slots = self.desk.layout.slot_count();
         let of_hash = |hash| Unit::Slot(routing::Slot::of(hash, slots).0);
-        let run = runs.get_mut(usize::from(topology));
+        let run = self.runs.get(usize::from(topology));
         let run = run.ok_or_else(|| format!("no topology {topology}"))?;
         let instances = run.instances(prototype);
         let unit = match (copied, instances) {
@@ -243,6 +301,10 @@ impl Container {
             }
             _ => return Err(format!("prototype {prototype} has no such instances")),
         };
+        if self.desk.handoffs.departed.has(unit) {
+            self.sweep_all(out); // It comes back.
+        }
+        let desk = &mut self.desk;
         match desk.layout.home(unit) {
             Some(home) if home != desk.me => {
                 desk.handoffs.staged.insert(unit, slots);
@@ -252,7 +314,7 @@ impl Container {
             Some(_) => return Err(format!("{unit:?} lives here already")),
             None => return Err(format!("{unit:?} is none")),
         }
-        run.stage(prototype, copied, desk)
+        self.runs[usize::from(topology)].stage(prototype, copied, desk)
     }
 
     /// Drops what is here of some units: what was staged, and what lives here and is to begin anew.
@@ -284,7 +346,7 @@ impl Container {
 
 impl Outgoing {
     /// Writes what comes next; whether that was the last for now.
-    fn write(&mut self, handoff: u64, runs: &mut [super::Run], chunk: &mut ChunkWriter) -> bool {
+    fn write(&mut self, handoff: u64, runs: &mut [Run], chunk: &mut ChunkWriter) -> bool {
         loop {
             let mut skipped = 0;
             for run in &mut *runs {

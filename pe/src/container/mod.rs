@@ -183,7 +183,8 @@ impl Container {
 
     /// Whether [`Input::Drained`] finds work right now.
     pub fn wants_turn(&self) -> bool {
-        self.runs.iter().any(|run| run.wants_turn(&self.desk))
+        let are_waiting = self.desk.handoffs.are_to_be_removed();
+        are_waiting || self.runs.iter().any(|run| run.wants_turn(&self.desk))
     }
 
     /// The layout that this container has.
@@ -221,6 +222,7 @@ impl Container {
             self.flush(out);
             self.runs.iter_mut().for_each(Run::idle);
         }
+        self.sweep(out);
         self.desk.send_credits(out);
     }
 
@@ -235,9 +237,12 @@ impl Container {
     }
 
     fn lay(&mut self, layout: Arc<Layout>, out: &mut Vec<Action>) {
+        // By the new layout, what has gone might be here again.
+        self.sweep_all(out);
         let former = std::mem::replace(&mut self.desk.laid, layout.epoch);
         let before = std::mem::replace(&mut self.desk.layout, layout);
         let laying = self.desk.handoffs.lay(&self.desk.layout, self.desk.me);
+        self.depart(&before);
         // What is collected for a node that is gone still goes out: if it lives, it passes that on.
         for run in &mut self.runs {
             run.lay((&before, former), &laying, &mut self.desk, out);
@@ -247,12 +252,17 @@ impl Container {
 
     fn report(&mut self, round: u64) -> Report {
         let layout = Arc::clone(&self.desk.layout);
-        let runs = self.runs.iter_mut().map(|run| run.report(&layout)).collect();
+        let mut runs: Vec<_> = self.runs.iter_mut().map(|run| run.report(&layout)).collect();
+        if self.desk.handoffs.are_to_be_removed() {
+            // They may emit when they go, so what they feed is not at its end.
+            runs.iter_mut().for_each(|run| run.sent += 1);
+        }
         Report { round, container: self.desk.me.container, layout: layout.digest, runs }
     }
 
     /// Removes every instance; what they emit is sent on.
     fn stop(&mut self, out: &mut Vec<Action>) {
+        self.sweep_all(out);
         for run in &mut self.runs {
             run.remove_all(Removal::Shutdown, &mut self.desk, out);
         }

@@ -26,6 +26,10 @@ use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
 /// another, so the processor waits for many cache lines at once.
 const GROUP: usize = 32;
 
+/// How many instances are looked at, and how many removed, in one go: some tenths of a millisecond.
+const SWEEP_LOOKED: usize = 16 << 10;
+const SWEEP_REMOVED: usize = 512;
+
 /// Makes the host that fits the keys and the trigger of a prototype.
 pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
     let is_number = plan.kinds.len() == 1 && plan.kinds[0].is_number();
@@ -45,6 +49,8 @@ struct Keyed<P: Pe, K, M> {
     input: usize,
     now: Time,
     scratch: Vec<u8>,
+    /// Below which position instances have still to be looked at by [`AnyHost::sweep`]; none between two.
+    swept: Option<usize>,
 }
 
 /// The instances whose triggers are due at some time; since all wait equally long, in order.
@@ -143,6 +149,7 @@ where
             input: 0,
             now: Time::default(),
             scratch: Vec::new(),
+            swept: None,
         }
     }
 
@@ -172,7 +179,7 @@ where
     ) where
         P: On<E>,
     {
-        let Self { instances, desk, trigger, due, input, now, scratch } = self;
+        let Self { instances, desk, trigger, due, input, now, scratch, .. } = self;
         let key_fields = &desk.plan.keys[*input];
         let (hashes, keys) = (&batch.hashes[..], K::of(batch, key_fields));
         let mut hints = [Hint::default(); GROUP];
@@ -445,8 +452,27 @@ where
 
     fn settle(&mut self, now: Time, here: &Here<'_>) {
         self.now = now;
-        let keys = self.instances.keys(|key| !(here.has_key)(key.hash()));
+        let Some(has_key) = here.has_key else { return };
+        let keys = self.instances.keys(|key| !has_key(key.hash()));
         self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Moved));
+    }
+
+    fn sweep(&mut self, now: Time, gone: Scope<'_>) -> bool {
+        self.now = now;
+        // From the end: whoever moves into a gap has been looked at.
+        let last = self.instances.len();
+        let from = self.swept.map_or(last, |swept| swept.min(last));
+        let (mut at, mut keys) = (from, Vec::new());
+        while at > from.saturating_sub(SWEEP_LOOKED) && keys.len() < SWEEP_REMOVED {
+            at -= 1;
+            let key = self.instances.at(at).key;
+            if gone.has_key(key.hash()) {
+                keys.push(key);
+            }
+        }
+        self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Moved));
+        self.swept = (at > 0).then_some(at);
+        at == 0
     }
 
     fn remove_all(&mut self, now: Time, reason: Removal) {
@@ -454,7 +480,7 @@ where
         let keys = self.instances.keys(|_| true);
         self.each(&keys, "on_remove", |host, key| host.remove(key, reason));
         self.instances = Instances::default();
-        self.due = Due::default();
+        (self.due, self.swept) = (Due::default(), None);
     }
 
     fn instances(&self) -> usize {

@@ -62,6 +62,11 @@ pub(crate) trait AnyHost: Send {
     /// Removes the instances that are another container's now, and makes those numbered ones that are
     /// this one's.
     fn settle(&mut self, now: Time, here: &Here<'_>);
+    /// Removes some of the keyed instances that have gone with their slots; whether none is left. A slot may have
+    /// a hundred thousand, and events for others wait meanwhile.
+    fn sweep(&mut self, _now: Time, _gone: Scope<'_>) -> bool {
+        true
+    }
     /// Removes every instance.
     fn remove_all(&mut self, now: Time, reason: Removal);
     /// Begins to copy units ahead of a handoff, or goes on with fewer of them.
@@ -96,8 +101,8 @@ pub(crate) trait AnyHost: Send {
 
 /// What of a prototype lives in this container under the present view.
 pub(crate) struct Here<'h> {
-    /// Whether the key with this hash does.
-    pub(crate) has_key: &'h dyn Fn(u64) -> bool,
+    /// Whether the key with this hash does; nothing if those that do not are removed by [`AnyHost::sweep`].
+    pub(crate) has_key: Option<&'h dyn Fn(u64) -> bool>,
     /// Whether the instance of this number does.
     pub(crate) has_task: &'h dyn Fn(u32) -> bool,
     /// The numbered instances that have to be there.

@@ -220,6 +220,31 @@ fn a_late_question_for_a_former_stream_changes_nothing() {
     assert_eq!((pair.given.clone(), pair.giver.giving.len()), (given, 1));
 }
 
+/// A view that was slept through gave the unit to another, with whom it was lost: what is left here is too old.
+#[test]
+fn a_unit_that_was_lost_elsewhere_begins_empty_where_it_was_before_too() {
+    let (mut before, mut after) = (view(4), view(9));
+    let epochs = [1, 2, 9];
+    for (share, epoch) in after.body.slots.iter_mut().zip(epochs) {
+        share.active.epoch = Epoch(epoch);
+    }
+    before.body.slots[1].next = Some(after.body.slots[1].active.clone());
+    let mut out = Vec::new();
+    Handoff::new(log(1), Run(1)).begin_anew_what_was_lost(&before, &after, &mut out);
+    let discarded = out.into_iter().map(|action| {
+        let Action::Give(container, pe::Input::Discard(units)) = action else {
+            panic!("{action:?}")
+        };
+        (container, units)
+    });
+    let discarded: Vec<_> = discarded.collect();
+    assert_eq!(
+        discarded,
+        [(0, vec![Unit::Slot(2)])],
+        "neither what stayed nor what was called back"
+    );
+}
+
 #[test]
 fn what_the_view_takes_back_is_discarded_here_and_released_there() {
     let mut pair = Pair::new();

@@ -30,7 +30,8 @@ impl Run {
         // Of a stage that ends, nothing is made, and nothing goes that was not handed over before.
         if self.plan.prototypes[at].stage < removed {
             let (has_key, has_task) = (|hash| !gone.has_key(hash), |task| !gone.has_task(task));
-            host.settle(desk.now, &Here { has_key: &has_key, has_task: &has_task, tasks: &[] });
+            let has_key: Option<&dyn Fn(u64) -> bool> = Some(&has_key);
+            host.settle(desk.now, &Here { has_key, has_task: &has_task, tasks: &[] });
         } else {
             let mut tasks = match desk.phase(self.topology) {
                 Phase::Waiting => Vec::new(),
@@ -42,9 +43,32 @@ impl Run {
             tasks.retain(|&task| !still.has_task(task));
             let has_key = |hash| layout.has_key(hash, me) || staged.has_key(hash);
             let has_task = |task| lives.contains(&task) || staged.has_task(task);
-            host.settle(desk.now, &Here { has_key: &has_key, has_task: &has_task, tasks: &tasks });
+            // What ends removes all that it has at once, and must not find what has gone.
+            let is_at_once = desk.phase(self.topology) != Phase::Running;
+            let has_key: &dyn Fn(u64) -> bool = &has_key;
+            let has_key = is_at_once.then_some(has_key);
+            host.settle(desk.now, &Here { has_key, has_task: &has_task, tasks: &tasks });
         }
         host.resume();
+    }
+
+    /// Removes some of the instances of a host that have gone with their slots; whether none is left.
+    pub(in crate::container) fn sweep(
+        &mut self,
+        at: usize,
+        desk: &mut Desk,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let gone = desk.handoffs.departed((self.topology, at));
+        let is_done = self.hosts[at].host.sweep(desk.now, gone);
+        self.collect(at, desk, out);
+        self.settle(desk, out);
+        is_done
+    }
+
+    /// Timers stood still and do so no more.
+    pub(in crate::container) fn wake_timers(&mut self) {
+        self.hosts.iter_mut().for_each(|slot| slot.host.resume());
     }
 
     /// Begins to copy units ahead of a handoff.
