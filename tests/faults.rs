@@ -1,5 +1,7 @@
 //! Nodes are killed, stopped, started again and robbed of their disks, and the cluster goes on.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -100,7 +102,7 @@ emits = "lines"
 [pe.out]
 type = "text-file"
 parallelism = 20
-input = [{{ stream = "lines" }}]
+input = [{{ stream = "lines", grouping = "shuffle" }}]
 params = {{ path = {:?}, append = true, format = "tsv" }}
 "#,
         listener.local_addr().unwrap(),

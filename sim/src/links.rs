@@ -220,7 +220,9 @@ impl SimLinks {
         if let Some(writer) = self.writers.get_mut(&from)
             && writer.stream == stream
         {
-            writer.again = Some(now + writer.wait);
+            // What was sent before this was heard is answered alike, and must not put it off.
+            let again = now + writer.wait;
+            writer.again = Some(writer.again.map_or(again, |at| at.min(again)));
             writer.wait = (writer.wait * 2).clamp(first, most);
             let again = writer.again;
             self.due(again);

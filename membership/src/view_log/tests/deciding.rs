@@ -58,9 +58,9 @@ fn what_may_be_decided_is_brought_to_its_end_by_who_voted_for_it() {
     assert!(words(&desk.wait(1000), 3).iter().all(|word| !matches!(word, Word::Prepare(_))));
     desk.hear(1, Word::Accept(ballot(1, 1), next(5)));
     let out = desk.wait(1000);
-    let asked = words(&out, 3).into_iter().find_map(|word| match word {
-        Word::Prepare(ballot) => Some(*ballot),
-        _ => None,
+    let asked = words(&out, 3).into_iter().find_map(|word| {
+        let Word::Prepare(ballot) = word else { return None };
+        Some(*ballot)
     });
     let out = desk.hear(3, Word::Promise(asked.unwrap(), None));
     assert_eq!(proposals(&out), [[1, 5].into()].into());
