@@ -79,6 +79,7 @@ mod tests {
                 start_rss_bytes: 0,
                 bytes_per_key: None,
                 latency: None,
+                join: None,
             })
         };
         let (one, other) = (Model::Baseline, Model::Keyed);
