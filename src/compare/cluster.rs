@@ -310,3 +310,37 @@ fn read_part(path: &Path) -> Result<Part, Failure> {
         Failure::new(Exit::Failure, format!("cannot read {}: {error}", path.display()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use bench::engine::{Moment, Sample, Used as Before};
+
+    use super::*;
+
+    fn end(samples: &[(u16, u64, u64)]) -> NodeEnd {
+        let sample = |&(slot, at, late): &(u16, u64, u64)| Sample { slot, at, late: late * 1_000 };
+        let clocks = Moment { machine: Duration::ZERO, node: Duration::ZERO };
+        let part = Part {
+            answer: 0,
+            events: 0,
+            bytes: 0,
+            beginning: None,
+            clocks: Some(clocks),
+            before: Before::default(),
+            lateness: Vec::new(),
+            samples: samples.iter().map(sample).collect(),
+        };
+        NodeEnd { part, last_applied: None, cpu: Duration::ZERO, resident: 0, peak: 0 }
+    }
+
+    #[test]
+    fn what_counts_is_late_in_slots_that_stay_in_time() {
+        let first = end(&[(1, 29_999, 9), (1, 30_000, 10), (2, 40_000, 11), (1, 60_000, 500)]);
+        let newcomer = end(&[(2, 60_500, 7_000), (3, 60_000, 600), (3, 61_001, 8_000)]);
+        let (from, to) = (Duration::from_secs(60), Duration::from_secs(61));
+        let [before, during] = late_where_nothing_moved(&[first, newcomer], from, to);
+        let is = |found: f64, right: f64| (found - right).abs() <= right / 500.0;
+        assert!(is(before.max, 10.0), "neither too early nor of a slot that moved: {before:?}");
+        assert!(is(during.max, 600.0), "nor too late: {during:?}");
+    }
+}
