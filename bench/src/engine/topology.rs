@@ -176,15 +176,22 @@ input = [{{ stream = "fanned", key = ["n"] }}]
     )
 }
 
-fn open_loop(spec: &Spec) -> String {
-    let (rate, crossed) = (spec.rate, spec.processes > 1);
+fn schedule(spec: &Spec) -> String {
+    let rate = spec.rate;
     format!(
         r#"
 [spout.schedule]
 type = "schedule"
 params = {{ rate = {rate} }}
 emits = "due"
+"#
+    )
+}
 
+fn open_loop(spec: &Spec) -> String {
+    let (schedule, crossed) = (schedule(spec), spec.processes > 1);
+    format!(
+        r#"{schedule}
 [pe.relay]
 type = "relay"
 input = [{{ stream = "due", key = ["key"] }}]
@@ -199,14 +206,9 @@ input = [{{ stream = "passed", grouping = "local-or-shuffle" }}]
 }
 
 fn watched(spec: &Spec) -> String {
-    let rate = spec.rate;
+    let schedule = schedule(spec);
     format!(
-        r#"
-[spout.schedule]
-type = "schedule"
-params = {{ rate = {rate} }}
-emits = "due"
-
+        r#"{schedule}
 [pe.watch]
 type = "watch"
 input = [{{ stream = "due", key = ["key"] }}]
