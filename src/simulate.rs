@@ -17,9 +17,17 @@ const EXAMPLES: &str = "Examples:
   starling sim --seeds 1000
   starling sim --seed 4711 --faults crash,partition,loss
   starling sim --break seal --seeds 200
+  starling sim --delivery at-least-once --seeds 1000
   starling sim --nodes 200 --slots 4096 --scale --json
 
 Exit code 1 says that an invariant was broken.";
+
+/// What is promised for each event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Promise {
+    AtMostOnce,
+    AtLeastOnce,
+}
 
 /// How much of the trace of a run that failed is printed.
 const LINES: usize = 60;
@@ -51,6 +59,9 @@ pub(crate) struct SimArgs {
     /// Plants a bug, to see that it is found
     #[arg(long = "break", value_name = "NAME")]
     flaw: Option<Flaw>,
+    /// What is promised for each event: at-least-once reads what was lost again, and has nothing missing in the end
+    #[arg(long, value_name = "MODE", default_value = "at-most-once")]
+    delivery: Promise,
     /// Shows what it costs to be many, in place of runs with faults
     #[arg(long, conflicts_with_all = ["faults", "flaw", "seeds", "threads"])]
     scale: bool,
@@ -79,7 +90,8 @@ impl SimArgs {
         let faults =
             if self.faults.is_empty() { FaultKind::ALL.to_vec() } else { self.faults.clone() };
         let (nodes, slots, flaw) = (usize::from(self.nodes), self.slots, self.flaw);
-        let campaign = Campaign { nodes, slots, faults, flaw };
+        let has_acks = self.delivery == Promise::AtLeastOnce;
+        let campaign = Campaign { nodes, slots, faults, flaw, has_acks };
         let begin = now();
         let (totals, failed) = self.run_all(&campaign);
         self.show(&totals, begin.elapsed());

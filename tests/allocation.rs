@@ -147,7 +147,14 @@ impl Node {
         let plan = Topology::parse(text).and_then(|topology| topology.plan(&registry.catalog()));
         let plans = [Arc::new(plan.unwrap())];
         let me = NodeId(1);
-        let places = vec![Place { node: me, since: Epoch(1), containers: 2, is_active: true }];
+        let places = vec![Place {
+            node: me,
+            since: Epoch(1),
+            containers: 2,
+            number: 1,
+            is_drained: false,
+            is_active: true,
+        }];
         let slots = vec![Home::first(me); 1024];
         let tasks = spread_tasks(&plans, &active_containers(&places));
         let layout = Layout::new(Epoch(1), me, places, slots, tasks, &plans, vec![Phase::Running]);
@@ -156,7 +163,8 @@ impl Node {
             Container::new(number, Arc::clone(&layout), &registry, &plans, Waker::new(|| {}))
         };
         let name = PartitionName::new("0");
-        let open = Input::Open { topology: 0, prototype: 0, name, position: Position::default() };
+        let open =
+            Input::Open { topology: 0, prototype: 0, name, position: Position::default(), skip: 0 };
         Self {
             now: Time::default(),
             containers: [container(0), container(1)],
@@ -190,6 +198,7 @@ impl Node {
                 | Action::Closed { .. }
                 | Action::Chunk { .. }
                 | Action::Staged { .. }
+                | Action::Bury(_)
                 | Action::Stopped) => panic!("there is no other node: {other:?}"),
             }
         }

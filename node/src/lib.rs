@@ -23,6 +23,7 @@ pub mod runtime;
 pub use crate::core::link;
 pub use crate::core::{
     Action, Assignment, Came, Cause, Ending, Event, HandoffMessage, Hello, Input, MemberStatus,
-    Message, NodeCore, PartitionStatus, PeStatus, Pull, Refused, Set, Setup, Share, SpoutStatus,
-    Status, StreamId, Token, TokenId, TopologyState, TopologyStatus, Totals, View,
+    Message, NodeCore, Offsets, PartitionStatus, PeStatus, Pull, Refused, Set, Setup, Share,
+    SpoutStatus, Status, StreamId, Token, TokenId, TopologyState, TopologyStatus, Totals,
+    TreeStatus, View,
 };

@@ -61,6 +61,7 @@ fn view() -> Arc<View> {
         lost: Vec::new(),
     };
     let mut body = Assignment::first(&setup(), &member(1), log(1));
+    body.numbers = head.seats.iter().map(|seat| seat.log).zip(1..).collect();
     for share in body.slots.iter_mut().step_by(2) {
         let mut next = share.active.clone();
         (next.epoch, next.logs) = (Epoch(3), vec![log(2)]);
@@ -88,6 +89,7 @@ fn give(core: &mut NodeCore, now: Time, input: Input) {
         core.step(now, input, &mut out);
         inputs.extend(out.into_iter().filter_map(|action| match action {
             Action::Persist(stamp, _) => Some(Input::Persisted(stamp)),
+            Action::Keep(_) => Some(Input::Kept),
             Action::Give(_, pe::Input::Stage { handoff, .. }) => {
                 Some(Input::Staged { handoff, outcome: Ok(()) })
             }
@@ -129,11 +131,18 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
         len: 40,
         bytes: vec![3; 40],
     };
-    let totals = vec![Totals { sent: 1, received: 2, open_partitions: 3, stages_removed: 4 }];
+    let totals = vec![Totals {
+        sent: 1,
+        received: 2,
+        open_partitions: 3,
+        exhausted_partitions: 5,
+        open_trees: 6,
+        stages_removed: 4,
+    }];
     let id = TokenId { topology: 0, prototype: 1, index: 2, count: 3 };
     let position = Position { offset: 5, plays: 1 };
     let name = PartitionName::new("a.txt");
-    let token = Token { id, name, position, is_exhausted: false, hops: 2 };
+    let token = Token { id, name, position, skip: 0, is_exhausted: false, hops: 2 };
     let all = [
         ("decided", said(&next, Word::Decided(Arc::clone(&next)))),
         ("prepare", said(&view, Word::Prepare(ballot))),
@@ -147,6 +156,7 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("answer", Message::Answer { epoch: Epoch(3), round: 1, totals }),
         ("token", Message::Token { token, to: LogId::unsynced(DiskId(7), Run(1)) }),
         ("taken", Message::Taken(id, 2)),
+        ("quiet", Message::Quiet { epoch: Epoch(3), topologies: vec![0, 9] }),
         ("gossip", Message::Gossip(vec![1; 60])),
     ];
     all.iter().map(|(name, message)| (*name, bytes_of(message))).collect()

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use membership::Time;
-use routing::EventRef;
+use routing::{Columns, Event, EventRef, Outlet, Run};
 
-use crate::{Emits, KeyRef, Outputs};
+use crate::acker::{Fate, Plant, Tracker};
+use crate::{Anchor, Emits, Failure, KeyRef, Outputs};
 
 /// Handed to every hook; `Out` is what it may emit.
 pub struct Ctx<'a, Out: Outputs> {
     outlets: &'a mut Out::Outlets,
     discarded: &'a mut Discarded,
+    tracker: &'a mut Tracker,
+    /// Of a spout under at-least-once.
+    plant: Option<&'a mut dyn Plant>,
     key: Option<KeyRef<'a>>,
     now: Time,
     pub(crate) is_closing: bool,
@@ -29,15 +33,29 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
     pub(crate) fn new(
         outlets: &'a mut Out::Outlets,
         discarded: &'a mut Discarded,
+        tracker: &'a mut Tracker,
         now: Time,
     ) -> Self {
-        Self { outlets, discarded, key: None, now, is_closing: false }
+        let (plant, key, is_closing) = (None, None, false);
+        Self { outlets, discarded, tracker, plant, key, now, is_closing }
+    }
+
+    /// The same for a spout whose events make trees.
+    pub(crate) fn planting(self, plant: &'a mut dyn Plant) -> Self {
+        Self { plant: Some(plant), ..self }
     }
 
     /// The same for a hook that has no event to learn its key from.
     pub(crate) fn keyed<'b>(&'b mut self, key: KeyRef<'b>) -> Ctx<'b, Out> {
         let (now, is_closing) = (self.now, false);
-        Ctx { outlets: self.outlets, discarded: self.discarded, key: Some(key), now, is_closing }
+        let Self { outlets, discarded, tracker, .. } = self;
+        Ctx { outlets, discarded, tracker, plant: None, key: Some(key), now, is_closing }
+    }
+
+    /// The event at a position is about to be handled.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, position: usize, runs: &[Run]) {
+        self.tracker.follow(position, runs);
     }
 
     /// Emits an event to the stream that the topology gave to its type.
@@ -52,7 +70,65 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
     where
         Out: Emits<R::Event, At>,
     {
-        Out::outlet(self.outlets).push(event);
+        let outlet = Out::outlet(self.outlets);
+        if self.tracker.is_on() {
+            track(outlet, event, self.tracker, &mut self.plant);
+        } else {
+            outlet.push(event);
+        }
+    }
+
+    /// Emits an event that belongs to the tree of an anchor, and not to that of the event at hand: Storm's
+    /// anchoring, for an event that was put off.
+    pub fn emit_anchored<'e, R: EventRef<'e>, At>(&mut self, anchor: &mut Anchor, event: R)
+    where
+        Out: Emits<R::Event, At>,
+    {
+        let outlet = Out::outlet(self.outlets);
+        if self.tracker.is_on() {
+            anchor.owed ^= outlet.push_tracked(event, anchor.root);
+        } else {
+            outlet.push(event);
+        }
+    }
+
+    /// Emits an event that belongs to no tree: nobody is told whether it arrives.
+    pub fn emit_unanchored<'e, R: EventRef<'e>, At>(&mut self, event: R)
+    where
+        Out: Emits<R::Event, At>,
+    {
+        let outlet = Out::outlet(self.outlets);
+        if self.tracker.is_on() {
+            outlet.push_tracked(event, 0);
+        } else {
+            outlet.push(event);
+        }
+    }
+
+    /// Holds back the ack of the event at hand: its tree waits until the anchor is given to [`Ctx::ack`] or
+    /// [`Ctx::fail_anchor`]. Without it, an event is acked when its handler returns.
+    ///
+    /// Under at-most-once, and in hooks that handle no event, the anchor is of no tree, and nobody waits.
+    pub fn hold(&mut self) -> Anchor {
+        self.tracker.hold()
+    }
+
+    /// The event of an anchor has been dealt with.
+    pub fn ack(&mut self, anchor: Anchor) {
+        self.tracker.release(anchor);
+    }
+
+    /// The event of an anchor is given up: its spout reads it again, after a while.
+    pub fn fail_anchor(&mut self, anchor: Anchor) {
+        self.tracker.reject(anchor, Failure::Failed);
+    }
+
+    /// Gives up the event at hand: its spout reads the whole tree again, after a while. What has been emitted
+    /// for it may be handled all the same. When it was tried `ack.attempts` times, it becomes a dead letter.
+    ///
+    /// Under at-most-once it changes nothing; see [`Ctx::discard`].
+    pub fn fail(&mut self) {
+        self.tracker.fail(Failure::Failed);
     }
 
     /// The time of the node when the batch, or the hook, began; from an arbitrary start.
@@ -74,5 +150,29 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
     /// Gives up the event or record at hand, and counts it under a reason.
     pub fn discard(&mut self, reason: &'static str) {
         *self.discarded.entry(reason).or_default() += 1;
+    }
+}
+
+/// Emits an event and notes what is owed for it.
+#[inline(never)]
+fn track<E: Event>(
+    outlet: &mut Outlet<E>,
+    event: E::Ref<'_>,
+    tracker: &mut Tracker,
+    plant: &mut Option<&mut dyn Plant>,
+) {
+    let Some(plant) = plant else {
+        tracker.owed ^= outlet.push_tracked(event, tracker.root);
+        return;
+    };
+    match plant.next() {
+        Fate::LeftOut => {}
+        Fate::Planted(root) => plant.owe(outlet.push_tracked(event, root)),
+        Fate::Dead => {
+            let (mut alone, mut json) = (E::Columns::default(), Vec::new());
+            alone.push(event);
+            alone.write_json(0, &mut json);
+            plant.bury(E::SCHEMA.name, json);
+        }
     }
 }

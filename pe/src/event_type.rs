@@ -8,7 +8,7 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::marker::PhantomData;
 
-use routing::{Batch, Columns, DecodeError, Event, KeyFields, Schema};
+use routing::{Batch, Columns, DecodeError, Event, KeyFields, Owing, Run, Schema};
 
 /// An event type of this program.
 #[derive(Clone, Copy)]
@@ -49,6 +49,7 @@ pub(crate) trait Batches: Sync {
         &self,
         spare: Option<AnyBatch>,
         rows: usize,
+        has_runs: bool,
         body: &[u8],
     ) -> Result<AnyBatch, DecodeError>;
     /// Computes the keys and hashes of all rows; gives the hashes.
@@ -56,13 +57,23 @@ pub(crate) trait Batches: Sync {
     /// The hashes of all rows, if the batch has a key; they were computed before.
     fn hashes<'b>(&self, batch: &'b (dyn Any + Send)) -> &'b [u64];
     /// Copies some rows into a batch of its own, into the memory of `spare` if there is one.
-    fn pick(&self, spare: Option<AnyBatch>, batch: &(dyn Any + Send), rows: &[u32]) -> AnyBatch;
+    fn pick(
+        &self,
+        spare: Option<AnyBatch>,
+        batch: &(dyn Any + Send),
+        rows: &[u32],
+        owing: &mut Owing,
+    ) -> AnyBatch;
+    /// The trees of the events that are meant.
+    fn runs<'b>(&self, batch: &'b dyn Any) -> &'b [Run];
+    /// Says that all parts of a batch have been announced.
+    fn retire(&self, batch: &(dyn Any + Send), owing: &mut Owing);
     /// About how much memory the events take.
     fn bytes(&self, batch: &(dyn Any + Send)) -> usize;
     /// The rows that are meant.
     fn meant(&self, batch: &(dyn Any + Send)) -> Vec<u32>;
-    /// Says which rows are meant.
-    fn choose(&self, batch: &mut (dyn Any + Send), rows: &[u32]);
+    /// Says which rows are meant; the others have been announced.
+    fn narrow_to(&self, batch: &mut (dyn Any + Send), rows: &[u32], owing: &mut Owing);
     /// The events, for whoever takes any type.
     fn rows<'b>(&self, batch: &'b dyn Any) -> &'b dyn Rows;
     /// Empties a batch.
@@ -122,12 +133,12 @@ impl<E: Event> Batches for Typed<E> {
         &self,
         spare: Option<AnyBatch>,
         rows: usize,
+        has_runs: bool,
         body: &[u8],
     ) -> Result<AnyBatch, DecodeError> {
         let mut batch = memory::<E>(spare);
-        let mut input = body;
-        batch.columns.decode(rows, &mut input)?;
-        if input.is_empty() { Ok(batch) } else { Err(DecodeError::Trailing(input.len())) }
+        batch.decode(rows, has_runs, body)?;
+        Ok(batch)
     }
 
     fn hash<'b>(&self, batch: &'b mut (dyn Any + Send), key: &KeyFields) -> &'b [u64] {
@@ -140,10 +151,25 @@ impl<E: Event> Batches for Typed<E> {
         &read::<E>(batch).hashes
     }
 
-    fn pick(&self, spare: Option<AnyBatch>, batch: &(dyn Any + Send), rows: &[u32]) -> AnyBatch {
+    fn pick(
+        &self,
+        spare: Option<AnyBatch>,
+        batch: &(dyn Any + Send),
+        rows: &[u32],
+        owing: &mut Owing,
+    ) -> AnyBatch {
         let mut picked = memory::<E>(spare);
-        picked.extend_rows(read::<E>(batch), rows);
+        picked.extend_owed(read::<E>(batch), rows, owing);
         picked
+    }
+
+    fn runs<'b>(&self, batch: &'b dyn Any) -> &'b [Run] {
+        let batch = batch.downcast_ref::<Batch<E>>();
+        batch.expect("a batch is shown by the table of its own type").runs.as_slice()
+    }
+
+    fn retire(&self, batch: &(dyn Any + Send), owing: &mut Owing) {
+        read::<E>(batch).retire(owing);
     }
 
     fn bytes(&self, batch: &(dyn Any + Send)) -> usize {
@@ -158,8 +184,8 @@ impl<E: Event> Batches for Typed<E> {
         batch.chosen().map_or_else(all, <[u32]>::to_vec)
     }
 
-    fn choose(&self, batch: &mut (dyn Any + Send), rows: &[u32]) {
-        of::<E>(batch).choose(rows);
+    fn narrow_to(&self, batch: &mut (dyn Any + Send), rows: &[u32], owing: &mut Owing) {
+        of::<E>(batch).narrow_to(rows, owing);
     }
 
     fn rows<'b>(&self, batch: &'b dyn Any) -> &'b dyn Rows {

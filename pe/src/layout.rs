@@ -37,6 +37,10 @@ pub struct Place {
     pub since: Epoch,
     /// How many containers it has.
     pub containers: u16,
+    /// Its number among all members that there ever were, above zero; by it the trees are named that it plants.
+    pub number: u16,
+    /// Whether it leaves and has given away all it had: when it goes, nothing is lost with it.
+    pub is_drained: bool,
     /// Whether slots, numbered instances and partitions may live there. A member that leaves is not
     /// active: it passes on what still comes to it, and what it sends is still counted and credited.
     pub is_active: bool,
@@ -299,6 +303,25 @@ impl Layout {
     /// Whether a node is a member and does not leave.
     pub fn is_active(&self, node: NodeId) -> bool {
         self.places.iter().any(|place| place.node == node && place.is_active)
+    }
+
+    /// The node of a number.
+    pub(crate) fn node_of(&self, number: u16) -> Option<NodeId> {
+        self.places.iter().find(|place| place.number == number).map(|place| place.node)
+    }
+
+    /// The number of this node; zero if it is no member.
+    pub(crate) fn my_number(&self) -> u16 {
+        self.place(self.me).map_or(0, |place| place.number)
+    }
+
+    /// Whether something may have been lost since a former layout: a member is gone that had something, or is
+    /// another one since, or we are.
+    pub(crate) fn has_lost(&self, before: &Self) -> bool {
+        before.places.iter().any(|place| {
+            let is_same = self.since(place.node) == Some(place.since);
+            !(is_same || place.is_drained && self.since(place.node).is_none())
+        })
     }
 
     /// Whether a node is the same member as under a former layout, and so are we: only then do counts,

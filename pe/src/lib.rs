@@ -37,6 +37,7 @@
 //! assert!(registry.catalog().pes.contains_key("counter"));
 //! ```
 
+mod acker;
 mod chunk;
 mod container;
 mod ctx;
@@ -56,7 +57,8 @@ pub mod topology;
 mod trigger;
 mod units;
 
-pub use container::{Action, ChunkKind, Container, Credit, Input, Parcel, Returned};
+pub use acker::{Anchor, Failure};
+pub use container::{Action, ChunkKind, Container, Credit, DeadLetter, Input, Parcel, Returned};
 pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};
 pub use generated::{Generated, GeneratedColumns, GeneratedRef};
@@ -68,7 +70,7 @@ pub use line::{Line, LineColumns, LineRef};
 pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal, STATE_MAX};
 pub use pe_derive::Event;
 pub use registry::Registry;
-pub use report::{HostReport, PartitionReport, Report, RunReport};
+pub use report::{HostReport, PartitionReport, Report, RunReport, TreeReport, TreesReport};
 #[doc(hidden)]
 pub use routing::{AnyOutlet, Batch, Outlet};
 pub use routing::{Encoded, Event, EventRef};

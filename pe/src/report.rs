@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use membership::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::{PartitionName, Position};
+use crate::{Failure, PartitionName, Position};
 
 /// A container, at one moment between two batches.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -38,6 +38,66 @@ pub struct RunReport {
     pub unconfirmed: u64,
     /// How many stages of instances have been removed.
     pub stages_removed: u32,
+    /// What became of trees, under at-least-once.
+    pub trees: TreesReport,
+}
+
+/// What became of trees.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreesReport {
+    /// Complete.
+    pub completed: u64,
+    /// Not complete, those that wait to be read again included.
+    pub pending: u64,
+    /// The most that were pending at a time in one container, added up.
+    pub pending_peak: u64,
+    /// Trees that were read again.
+    pub replays: u64,
+    /// Given up, by reason.
+    pub failed: BTreeMap<String, u64>,
+    /// Bytes of acks that went to other containers.
+    pub ack_bytes: u64,
+    /// Bytes of what was kept of trees, at most.
+    pub ledger_bytes_peak: u64,
+    /// Those that wait longest.
+    pub oldest: Vec<TreeReport>,
+}
+
+/// A tree that is not complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeReport {
+    /// Its name.
+    pub root: u64,
+    /// The spout, by its place in the plan.
+    pub prototype: u16,
+    /// The partition.
+    pub partition: String,
+    /// Where the spout can be opened to read it again.
+    pub position: Position,
+    /// How many events come before it from there on.
+    pub skip: u64,
+    /// How often it failed.
+    pub attempts: u32,
+    /// Why it failed last.
+    pub why: Option<Failure>,
+    /// Milliseconds in which younger ones were completed and nothing was heard of it.
+    pub idle_ms: u64,
+}
+
+impl TreesReport {
+    /// Adds another container's.
+    pub fn add(&mut self, other: &Self) {
+        self.completed += other.completed;
+        self.pending += other.pending;
+        self.pending_peak += other.pending_peak;
+        self.replays += other.replays;
+        for (why, count) in &other.failed {
+            *self.failed.entry(why.clone()).or_default() += count;
+        }
+        self.ack_bytes += other.ack_bytes;
+        self.ledger_bytes_peak += other.ledger_bytes_peak;
+        self.oldest.extend(other.oldest.iter().cloned());
+    }
 }
 
 /// A prototype in one container, or summed over several.
@@ -64,8 +124,11 @@ pub struct HostReport {
 pub struct PartitionReport {
     /// Which.
     pub name: PartitionName,
-    /// Behind its last event.
+    /// Behind its last event; under at-least-once, behind the last of those that are done with, all before
+    /// them included.
     pub position: Position,
+    /// So many events behind it are done with, too.
+    pub skip: u64,
     /// Whether it has nothing more, ever.
     pub is_exhausted: bool,
     /// Why it has nothing more, if that is not its end.
@@ -92,5 +155,6 @@ impl RunReport {
         }
         self.in_doubt += other.in_doubt;
         self.unconfirmed += other.unconfirmed;
+        self.trees.add(&other.trees);
     }
 }

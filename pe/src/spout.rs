@@ -85,7 +85,25 @@ pub trait Spout: Send + Sized + 'static {
     fn poll(&mut self, ctx: &mut Ctx<'_, Self::Out>) -> Result<Next, SpoutError>;
 
     /// Behind the last event that was emitted: where another node would go on.
+    ///
+    /// Under at-least-once, a partition that is opened there has to give the same events again, in the same
+    /// order: what was lost is read again.
     fn position(&self) -> Position;
+
+    /// Opens the partition once more, beside this reader, at a position that it has given and that is not
+    /// committed: to read again what was lost. Only a source that cannot simply be opened twice needs its
+    /// own.
+    ///
+    /// # Errors
+    /// It cannot be read again; what was lost is a dead letter then.
+    fn reopen(&mut self, opening: Opening<'_>) -> Result<Self, SpoutError> {
+        Self::open(opening)
+    }
+
+    /// Nothing before this position is read again; under at-least-once, said after each poll.
+    fn committed(&mut self, position: Position) {
+        let _ = position;
+    }
 }
 
 /// What a partition has left.

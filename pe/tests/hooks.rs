@@ -501,7 +501,10 @@ fn a_partition_closes_with_its_position_and_goes_on_elsewhere() {
     let name = || PartitionName::new("x");
     for (topology, prototype) in [(7, 0), (0, 1), (0, 77)] {
         let position = Position::default();
-        cluster.give(at(1, 0), pe::Input::Open { topology, prototype, name: name(), position });
+        cluster.give(
+            at(1, 0),
+            pe::Input::Open { topology, prototype, name: name(), position, skip: 0 },
+        );
         cluster.give(at(1, 0), pe::Input::Close { topology, prototype, name: name() });
         assert_eq!(cluster.closed.pop().unwrap().1, None);
     }

@@ -8,7 +8,8 @@
 use std::ops::Range;
 
 use crate::column::narrow;
-use crate::{Columns, Event, Key, Packed, ROWS_MAX};
+use crate::runs::Runs;
+use crate::{Columns, DecodeError, EdgeIds, Event, Key, Owing, Packed, ROWS_MAX};
 
 /// The fields that are the key of an edge, by position; empty for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +42,10 @@ pub struct Batch<E: Event> {
     pub hashes: Vec<u64>,
     /// The packed key of each row, unless the key is one number: then the column itself is the keys.
     pub keys: Vec<Packed>,
+    /// The trees that the events belong to, if anybody is told when they are handled.
+    pub runs: Runs,
+    /// Memory for `runs`.
+    former: Runs,
     /// The rows meant, if `is_chosen`; else all are, and this is only memory.
     chosen: Vec<u32>,
     is_chosen: bool,
@@ -53,6 +58,8 @@ impl<E: Event> Default for Batch<E> {
             columns: E::Columns::default(),
             hashes: Vec::new(),
             keys: Vec::new(),
+            runs: Runs::default(),
+            former: Runs::default(),
             chosen: Vec::new(),
             is_chosen: false,
             scratch: Vec::new(),
@@ -82,6 +89,20 @@ impl<E: Event> Batch<E> {
         self.hashes.extend(self.keys.iter().map(|key| key.hash()));
     }
 
+    /// Says that the last event is of a tree; gives the id that is owed from now on, or zero if nothing new is.
+    #[inline(always)]
+    pub(crate) fn plant(&mut self, root: u64, ids: &mut EdgeIds) -> u64 {
+        self.runs.push(root, narrow(self.columns.rows()), ids)
+    }
+
+    /// Gives events whose tree was not noted, since a panic came between, to none.
+    pub(crate) fn plant_rest(&mut self, owing: &mut Owing) {
+        let rows = narrow(self.columns.rows());
+        if rows > self.runs.as_slice().last().map_or(0, |last| last.end) {
+            self.runs.push(0, rows, &mut owing.ids);
+        }
+    }
+
     /// Copies an event to the end, with its key, which is a field of it.
     #[inline(always)]
     pub(crate) fn push(&mut self, event: E::Ref<'_>, field: usize, key: Packed, hash: u64) {
@@ -97,16 +118,67 @@ impl<E: Event> Batch<E> {
         self.columns.rows() >= ROWS_MAX || self.columns.is_heavy()
     }
 
-    /// Forgets the rows from `rows` on, and what of a row is not in every column.
-    pub(crate) fn truncate(&mut self, rows: usize) {
+    /// Forgets the rows from `rows` on, and what of a row is not in every column. What nothing is left of is
+    /// done with.
+    pub(crate) fn truncate(&mut self, rows: usize, owing: &mut Owing) {
         self.columns.truncate(rows);
         let rows = self.columns.rows();
         self.hashes.truncate(rows);
         self.keys.truncate(rows);
+        self.runs.truncate(narrow(rows), owing);
     }
 
-    /// Copies chosen rows of another batch to the end.
-    pub fn extend_rows(&mut self, from: &Self, rows: &[u32]) {
+    /// Copies some rows of another batch to the end, and announces what is owed for the copies.
+    ///
+    /// The rows ascend, and are among those that are meant.
+    pub fn extend_owed(&mut self, from: &Self, rows: &[u32], owing: &mut Owing) {
+        let first = narrow(self.columns.rows());
+        self.runs.pick(&from.runs, positions(from.chosen(), rows), first, owing);
+        self.extend_rows(from, rows);
+    }
+
+    /// Leaves some of the rows that are meant, which ascend. The others are somewhere else and have been
+    /// announced, so what is owed for all of them together is done with.
+    pub fn narrow_to(&mut self, rows: &[u32], owing: &mut Owing) {
+        if !self.runs.is_empty() {
+            std::mem::swap(&mut self.runs, &mut self.former);
+            let chosen = self.is_chosen.then_some(&self.chosen[..]);
+            self.runs.clear();
+            self.runs.pick(&self.former, positions(chosen, rows), 0, owing);
+            self.former.retire(owing);
+        }
+        self.choose(rows);
+    }
+
+    /// Says that nothing more is owed for the events as a whole: all parts of them have been announced.
+    pub fn retire(&self, owing: &mut Owing) {
+        self.runs.retire(owing);
+    }
+
+    /// Reads a batch that takes all of `body`; with the trees of its rows if `has_runs`.
+    ///
+    /// # Errors
+    /// The bytes are no such batch.
+    pub fn decode(&mut self, rows: usize, has_runs: bool, body: &[u8]) -> Result<(), DecodeError> {
+        let mut input = body;
+        if has_runs {
+            let runs = self.runs.decode(narrow(rows), &mut input);
+            runs.ok_or(DecodeError::Malformed("the trees of its rows are none"))?;
+        }
+        self.columns.decode(rows, &mut input)?;
+        if input.is_empty() { Ok(()) } else { Err(DecodeError::Trailing(input.len())) }
+    }
+
+    /// Appends the batch as [`Batch::decode`] reads it.
+    pub fn encode(&self, has_runs: bool, out: &mut Vec<u8>) {
+        if has_runs {
+            self.runs.encode(out);
+        }
+        self.columns.encode(out);
+    }
+
+    /// Copies chosen rows of another batch to the end, but not what trees they belong to.
+    pub(crate) fn extend_rows(&mut self, from: &Self, rows: &[u32]) {
         let first = narrow(self.columns.rows());
         self.columns.extend_rows(&from.columns, rows);
         if !from.hashes.is_empty() {
@@ -125,6 +197,7 @@ impl<E: Event> Batch<E> {
         self.columns.clear();
         self.hashes.clear();
         self.keys.clear();
+        self.runs.clear();
         self.is_chosen = false;
     }
 
@@ -156,6 +229,18 @@ impl<E: Event> Batch<E> {
         let end = self.len().min(from.saturating_add(size));
         if self.is_chosen { Group::Chosen(&self.chosen[from..end]) } else { Group::Run(from..end) }
     }
+}
+
+/// Where some rows are among those that are meant.
+fn positions<'r>(chosen: Option<&'r [u32]>, rows: &'r [u32]) -> impl Iterator<Item = u32> + 'r {
+    let mut at = 0;
+    rows.iter().map(move |&row| match chosen {
+        None => row,
+        Some(chosen) => {
+            at += chosen[at..].iter().position(|&known| known == row).expect("it is meant");
+            narrow(at)
+        }
+    })
 }
 
 /// Some rows of a batch.

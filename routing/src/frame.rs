@@ -9,7 +9,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The version of everything that two nodes say to each other; both must have the same.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// The most bytes in a payload.
 pub const FRAME_MAX: usize = 8 << 20;
@@ -156,10 +156,15 @@ pub enum BatchKind {
     Fence,
     /// No events: behind the last of those that came before a fence and were passed on.
     Flushed,
+    /// No events: so many acks for trees that the receiver planted.
+    Acks,
+    /// No events: so many trees that the receiver planted are given up.
+    Fails,
 }
 
 impl BatchKind {
-    const ALL: [Self; 4] = [Self::Direct, Self::Forwarded, Self::Fence, Self::Flushed];
+    const ALL: [Self; 6] =
+        [Self::Direct, Self::Forwarded, Self::Fence, Self::Flushed, Self::Acks, Self::Fails];
 
     fn parse(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u8 == byte)
@@ -350,8 +355,8 @@ mod tests {
     #[test]
     fn the_bytes_are_pinned() {
         let bytes = frame();
-        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 2, 0, 0, 0, 138, 0, 0, 0]);
-        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 5011932935832606965);
+        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 3, 0, 0, 0, 138, 0, 0, 0]);
+        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 5354009626580344267);
     }
 
     #[test]
@@ -367,7 +372,7 @@ mod tests {
         bytes[4] = 9;
         assert_eq!(
             read(&bytes).unwrap_err().to_string(),
-            "a frame of protocol version 9, this node speaks 2"
+            "a frame of protocol version 9, this node speaks 3"
         );
     }
 

@@ -21,6 +21,7 @@ mod event;
 mod frame;
 mod key;
 mod outlet;
+mod runs;
 mod schema;
 mod table;
 
@@ -39,6 +40,7 @@ pub use outlet::{
     AnyOutlet, Budget, ContainerId, EVENT_MAX, FIELDS_MAX, Lane, Lanes, Outlet, ROWS_MAX, Ready,
     Spread,
 };
+pub use runs::{Ack, EdgeIds, Owing, Root, Run, Runs};
 pub use schema::{FieldKind, FieldSchema, Schema};
 pub use table::{Moves, Slot, SlotTable, place, spread};
 

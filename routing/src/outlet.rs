@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use self::route::{Exit, OpenLane, Route};
 use crate::column::narrow;
-use crate::{Batch, Columns, Event, KeyFields};
+use crate::{Batch, Columns, Event, KeyFields, Owing};
 
 /// A container of some node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -116,7 +116,11 @@ pub trait AnyOutlet {
     fn is_over_budget(&self) -> bool;
     /// Whether something is waiting for company.
     fn is_open(&self) -> bool;
-    /// Appends the columns of a batch.
+    /// From now on, events say which tree they belong to; the seed is that of no other outlet.
+    fn track(&mut self, seed: u64);
+    /// What is to be said to ledgers, in order.
+    fn owing(&mut self) -> &mut Owing;
+    /// Appends a batch as it goes on the wire.
     fn encode(&self, batch: &dyn Any, out: &mut Vec<u8>);
     /// Makes the open batch whole again after a panic in the middle of `push`.
     fn repair(&mut self);
@@ -145,6 +149,8 @@ pub struct Outlet<E: Event> {
     unheard: u64,
     oversized: u64,
     scratch: Vec<u32>,
+    is_tracked: bool,
+    owing: Owing,
 }
 
 /// Where a spare list for batches that are given back ends: above what budgets let be on their way.
@@ -177,6 +183,8 @@ impl<E: Event> Default for Outlet<E> {
             unheard: 0,
             oversized: 0,
             scratch: Vec::new(),
+            is_tracked: false,
+            owing: Owing::default(),
         }
     }
 }
@@ -209,9 +217,31 @@ impl<E: Event> Outlet<E> {
         }
     }
 
+    /// The same for an event of a tree, or of none if `root` is zero. Gives the id that is owed to the tree
+    /// from now on, or zero if nothing new is.
+    #[inline(always)]
+    pub fn push_tracked(&mut self, event: E::Ref<'_>, root: u64) -> u64 {
+        if let Some(field) = self.by_key
+            && let Some(key) = E::Columns::pack_one(event, field)
+        {
+            let Self { routes, spare, owing, .. } = self;
+            let (edge, full) = routes[0].push_tracked(event, (field, key), root, spare, owing);
+            if let Some(lane) = full {
+                self.close_lane(lane);
+            }
+            return edge;
+        }
+        self.open.columns.push(event);
+        let edge = self.open.plant(root, &mut self.owing.ids);
+        if self.open.is_full() {
+            self.close();
+        }
+        edge
+    }
+
     #[inline(never)]
     fn close(&mut self) {
-        self.oversized += limit(&mut self.open, &mut self.spare);
+        self.oversized += limit(&mut self.open, &mut self.spare, &mut self.owing);
         if self.open.columns.rows() > 0 {
             self.seal();
         }
@@ -221,13 +251,13 @@ impl<E: Event> Outlet<E> {
     #[inline(never)]
     fn close_lane(&mut self, lane: usize) {
         let Some(mut batch) = self.routes[0].lanes[lane].open.take() else { return };
-        self.oversized += limit(&mut batch, &mut self.spare);
+        self.oversized += limit(&mut batch, &mut self.spare, &mut self.owing);
         if batch.columns.rows() == 0 {
             self.spare.push(batch);
             return;
         }
-        let Self { routes, ready, spare, .. } = self;
-        let mut exit = Exit { route: 0, is_forwarded: false, ready, spare };
+        let Self { routes, ready, spare, owing, .. } = self;
+        let mut exit = Exit { route: 0, is_forwarded: false, ready, spare, owing };
         routes[0].leave(lane, batch, &mut exit);
     }
 
@@ -235,6 +265,7 @@ impl<E: Event> Outlet<E> {
         let mut batch = std::mem::replace(&mut self.open, self.spare.pop().unwrap_or_default());
         let Some(last) = self.routes.len().checked_sub(1) else {
             self.unheard += batch.columns.rows() as u64;
+            batch.retire(&mut self.owing);
             batch.clear();
             self.spare.push(batch);
             return;
@@ -245,20 +276,20 @@ impl<E: Event> Outlet<E> {
         }
         for route in 0..last {
             let mut copy = self.spare.pop().unwrap_or_default();
-            copy.columns.extend_rows(&batch.columns, &self.scratch);
+            copy.extend_owed(&batch, &self.scratch, &mut self.owing);
             self.send(route, copy, false);
         }
         self.send(last, batch, false);
     }
 
     fn send(&mut self, route: usize, batch: Box<Batch<E>>, is_forwarded: bool) {
-        let mut exit = Exit { route, is_forwarded, ready: &mut self.ready, spare: &mut self.spare };
-        self.routes[route].send(batch, &mut exit);
+        let Self { routes, ready, spare, owing, .. } = self;
+        routes[route].send(batch, &mut Exit { route, is_forwarded, ready, spare, owing });
     }
 }
 
 /// Drops the last event of a batch if it is larger than any may be; says how many were.
-fn limit<E: Event>(batch: &mut Batch<E>, spare: &mut Vec<Box<Batch<E>>>) -> u64 {
+fn limit<E: Event>(batch: &mut Batch<E>, spare: &mut Vec<Box<Batch<E>>>, owing: &mut Owing) -> u64 {
     if batch.columns.bytes() <= EVENT_MAX {
         return 0;
     }
@@ -268,7 +299,7 @@ fn limit<E: Event>(batch: &mut Batch<E>, spare: &mut Vec<Box<Batch<E>>>) -> u64 
     alone.columns.extend_rows(&batch.columns, &[narrow(last)]);
     let is_oversized = alone.columns.bytes() > EVENT_MAX;
     if is_oversized {
-        batch.truncate(last);
+        batch.truncate(last, owing);
     }
     alone.clear();
     spare.push(alone);
@@ -335,8 +366,8 @@ impl<E: Event> AnyOutlet for Outlet<E> {
             self.close();
         }
         for (place, route) in self.routes.iter_mut().enumerate() {
-            let (ready, spare) = (&mut self.ready, &mut self.spare);
-            route.flush(&mut Exit { route: place, is_forwarded: false, ready, spare });
+            let (ready, spare, owing) = (&mut self.ready, &mut self.spare, &mut self.owing);
+            route.flush(&mut Exit { route: place, is_forwarded: false, ready, spare, owing });
         }
     }
 
@@ -378,29 +409,43 @@ impl<E: Event> AnyOutlet for Outlet<E> {
     fn encode(&self, batch: &dyn Any, out: &mut Vec<u8>) {
         let batch = batch.downcast_ref::<Batch<E>>().expect("it went out of this outlet");
         assert!(batch.chosen().is_none(), "rows are chosen in place for this container only");
-        batch.columns.encode(out);
+        batch.encode(self.is_tracked, out);
+    }
+
+    fn track(&mut self, seed: u64) {
+        (self.is_tracked, self.owing) = (true, Owing::new(seed));
+    }
+
+    fn owing(&mut self) -> &mut Owing {
+        &mut self.owing
     }
 
     fn repair(&mut self) {
-        self.open.truncate(usize::MAX);
-        let lanes = self.routes.iter_mut().flat_map(|route| &mut route.lanes);
-        lanes.filter_map(|lane| lane.open.as_mut()).for_each(|open| open.truncate(usize::MAX));
+        let Self { open, routes, owing, .. } = self;
+        let lanes = routes.iter_mut().flat_map(|route| &mut route.lanes);
+        let all = lanes.filter_map(|lane| lane.open.as_mut()).chain([open]);
+        all.for_each(|open| {
+            open.truncate(usize::MAX, owing);
+            if self.is_tracked {
+                open.plant_rest(owing);
+            }
+        });
     }
 
     fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]) {
         let batch = batch.downcast_ref::<Batch<E>>().expect("both ends of an edge have one type");
         let mut copy = self.spare.pop().unwrap_or_default();
-        copy.columns.extend_rows(&batch.columns, rows);
+        copy.extend_owed(batch, rows, &mut self.owing);
         self.send(route, copy, true);
     }
 
     fn forward_to(&mut self, route: usize, to: Lane, is_near: bool, batch: &dyn Any, rows: &[u32]) {
         let batch = batch.downcast_ref::<Batch<E>>().expect("both ends of an edge have one type");
         let mut copy = self.spare.pop().unwrap_or_default();
-        copy.columns.extend_rows(&batch.columns, rows);
-        let mut exit =
-            Exit { route, is_forwarded: true, ready: &mut self.ready, spare: &mut self.spare };
-        let edge = &mut self.routes[route];
+        copy.extend_owed(batch, rows, &mut self.owing);
+        let Self { routes, ready, spare, owing, .. } = self;
+        let mut exit = Exit { route, is_forwarded: true, ready, spare, owing };
+        let edge = &mut routes[route];
         if let Some(lane) = edge.lanes.iter().position(|known| known.lane == to) {
             return edge.leave(lane, copy, &mut exit);
         }

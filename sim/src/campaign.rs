@@ -51,11 +51,13 @@ pub struct Campaign {
     pub faults: Vec<FaultKind>,
     /// A bug that is planted.
     pub flaw: Option<Flaw>,
+    /// Whether what is lost is read again: at-least-once.
+    pub has_acks: bool,
 }
 
 impl Default for Campaign {
     fn default() -> Self {
-        Self { nodes: 5, slots: 64, faults: FaultKind::ALL.to_vec(), flaw: None }
+        Self { nodes: 5, slots: 64, faults: FaultKind::ALL.to_vec(), flaw: None, has_acks: false }
     }
 }
 
@@ -177,7 +179,7 @@ impl Campaign {
 
     fn terms(&self, seed: u64, is_detailed: bool) -> Terms {
         let keys = u32::try_from(KEYS).expect("they are few");
-        let size = Size { partitions: 16, keys, tasks: 4 };
+        let size = Size { partitions: 16, keys, tasks: 4, has_acks: self.has_acks };
         let (registry, plan, numbered) = workload::build(size);
         Terms {
             seed,
@@ -194,6 +196,7 @@ impl Campaign {
             plans: vec![plan],
             numbered,
             flaw: self.flaw,
+            has_acks: self.has_acks,
             is_detailed,
         }
     }
@@ -218,7 +221,11 @@ impl Campaign {
         world.heal();
         rest::the_cluster_comes_to_rest(world)?;
         rest::new_events_are_applied(world, barren)?;
-        rest::nothing_is_lost_without_a_fault(world)?;
+        if self.has_acks {
+            rest::all_trees_are_complete(world)?;
+        } else {
+            rest::nothing_is_lost_without_a_fault(world)?;
+        }
         if world.violation().is_none() {
             self.something_was_shown(world, *barren > 0)?;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use membership::view_log::{DiskId, Record, Stamp};
-use node::Assignment;
+use node::{Assignment, Offsets};
 
 use crate::Chance;
 
@@ -19,6 +19,9 @@ pub(crate) struct Disk {
     pub(crate) id: DiskId,
     synced: Option<Box<NodeRecord>>,
     writing: Option<(Stamp, Box<NodeRecord>)>,
+    /// Where partitions have come to; synced, and being written.
+    offsets: Option<Box<Offsets>>,
+    keeping: Option<Box<Offsets>>,
     /// How much longer a sync takes than it should.
     pub(crate) slower: Duration,
     /// Whether it claims to have written what it has not.
@@ -27,7 +30,8 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn blank(id: DiskId, lies: bool) -> Self {
-        Self { id, synced: None, writing: None, slower: Duration::ZERO, lies }
+        let (synced, writing, offsets, keeping) = (None, None, None, None);
+        Self { id, synced, writing, offsets, keeping, slower: Duration::ZERO, lies }
     }
 
     /// Begins to write; how long it takes.
@@ -45,6 +49,27 @@ impl Disk {
         Some(stamp)
     }
 
+    /// Begins to write where partitions have come to; how long it takes.
+    pub(crate) fn keep(&mut self, offsets: Box<Offsets>) -> Duration {
+        self.keeping = Some(offsets);
+        SYNC + self.slower
+    }
+
+    /// That write has come to its end; whether there was one.
+    pub(crate) fn kept(&mut self) -> bool {
+        let kept = self.keeping.take();
+        let is_kept = kept.is_some();
+        if !self.lies {
+            self.offsets = kept.or(self.offsets.take());
+        }
+        is_kept
+    }
+
+    /// What a process finds of that when it starts.
+    pub(crate) fn offsets(&self) -> Option<Offsets> {
+        self.offsets.as_deref().cloned()
+    }
+
     /// What is there.
     pub(crate) fn synced(&self) -> Option<&NodeRecord> {
         self.synced.as_deref()
@@ -53,6 +78,12 @@ impl Disk {
     /// The process ends in the middle of what it does. What it was writing is lost, or torn and so refused
     /// when it is read, or there although nobody was told.
     pub(crate) fn crash(&mut self, chance: &mut Chance) {
+        if let Some(offsets) = self.keeping.take()
+            && chance.below(2) == 0
+            && !self.lies
+        {
+            self.offsets = Some(offsets);
+        }
         let Some((_, record)) = self.writing.take() else { return };
         match chance.below(4) {
             0 if !self.lies => self.synced = Some(record),

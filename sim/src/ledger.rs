@@ -107,6 +107,9 @@ pub(crate) struct Ledger {
     /// Whether all who held them were lost, and the topology has begun anew or is over: what is emitted then was
     /// emitted before, instances are removed, and neither is judged.
     pub(crate) is_anew: bool,
+    /// Whether what is lost is read again: then an event may be emitted and applied more than once, and all that is
+    /// committed has been applied.
+    pub(crate) has_acks: bool,
 }
 
 #[derive(Debug, Default)]
@@ -140,7 +143,7 @@ impl Partition {
 
 impl Ledger {
     /// A ledger for a cluster with so many slots; `numbered` is the prototype of the numbered PE.
-    pub(crate) fn new(slots: usize, numbered: u16) -> Self {
+    pub(crate) fn new(slots: usize, numbered: u16, has_acks: bool) -> Self {
         Self {
             here: None,
             mode: Mode::Load,
@@ -159,6 +162,7 @@ impl Ledger {
             violation: None,
             has_makers: false,
             is_anew: false,
+            has_acks,
         }
     }
 
@@ -171,7 +175,7 @@ impl Ledger {
 
     /// Steps a container, whose spouts and PEs may tell this ledger meanwhile.
     pub(crate) fn during(self: &mut Box<Self>, here: Here, step: impl FnOnce()) {
-        let mut lent = std::mem::replace(self, Box::new(Self::new(1, 0)));
+        let mut lent = std::mem::replace(self, Box::new(Self::new(1, 0, false)));
         lent.here = Some(here);
         CURRENT.set(Some(lent));
         step();
@@ -188,6 +192,11 @@ impl Ledger {
     /// How many partitions are read by somebody.
     pub(crate) fn partitions_held(&self) -> usize {
         self.partitions.values().filter(|partition| partition.holder.is_some()).count()
+    }
+
+    /// How many events of a partition were emitted, by whomever.
+    pub(crate) fn emitted_of(&self, name: u64) -> u64 {
+        self.partitions.get(&name).map_or(0, |partition| partition.next)
     }
 
     /// Begins to probe: from now on each key is to be seen again.
@@ -227,7 +236,11 @@ impl Ledger {
         let now = here.now;
         self.emitted += 1;
         let partition = self.partitions.entry(told.partition).or_default();
-        let judged = rules::a_number_is_emitted_once(now, told, partition.next);
+        let judged = if self.has_acks {
+            rules::no_number_is_left_out(now, told, partition.next)
+        } else {
+            rules::a_number_is_emitted_once(now, told, partition.next)
+        };
         let node = here.at.0;
         let (view, since) = (here.layout.epoch, here.layout.since(node));
         let manner = Manner { reading: partition.readings, view, node, since };
@@ -268,10 +281,13 @@ impl Ledger {
         rules::an_event_was_emitted(here.now, told, partition)?;
         let manner = partition.and_then(|partition| partition.manner(told.number));
         let seen = self.applied[which].entry(told.partition).or_default();
-        rules::an_event_is_applied_once(here.now, reader, told, seen)?;
+        let judged = rules::an_event_is_applied_once(here.now, reader, told, seen);
+        if !self.has_acks {
+            judged?;
+        }
         rules::who_applies_goes_by_the_view(here, unit)?;
         let deed = *rules::who_applies_has_the_unit(here, unit, &self.deeds)?;
-        if let Some(manner) = manner
+        if let Some(manner) = manner.filter(|_| !self.has_acks)
             && rules::is_in_order(here, unit, manner, &self.deeds, deed)
         {
             let key = (which == 1, told.key, told.partition, manner.reading);
@@ -289,6 +305,32 @@ impl Ledger {
         {
             self.violation.get_or_insert(violation);
         }
+    }
+
+    /// A disk is to say that all before a number need not be read again.
+    pub(crate) fn committed(&self, now: Time, name: &str, number: u64) -> Result<(), Violation> {
+        let partition = name.parse().expect("the workload numbers its partitions");
+        for seen in &self.applied {
+            let seen = seen.get(&partition).map_or(&[][..], Vec::as_slice);
+            let first = (0..number).find(|&at| {
+                !usize::try_from(at).ok().and_then(|at| seen.get(at)).is_some_and(|seen| *seen)
+            });
+            rules::what_is_committed_was_applied(now, partition, number, first)?;
+        }
+        Ok(())
+    }
+
+    /// Events that one of the readers has not applied, of all partitions but some; each counts once.
+    pub(crate) fn missing_but(&self, away: &[u64]) -> u64 {
+        let of = |seen: &BTreeMap<u64, Vec<bool>>| -> u64 {
+            let here = self.partitions.iter().filter(|(name, _)| !away.contains(name));
+            let count = |(name, partition): (&u64, &Partition)| {
+                let seen = seen.get(name).map_or(0, |seen| seen.iter().filter(|s| **s).count());
+                partition.next.saturating_sub(seen as u64)
+            };
+            here.map(count).sum()
+        };
+        self.applied.iter().map(of).max().unwrap_or(0)
     }
 
     /// Events that one of the readers has not applied.

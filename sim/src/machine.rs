@@ -14,6 +14,8 @@ pub(crate) enum Missed {
     Letter(NodeId, Letter),
     /// Its disk has written.
     Synced(Stamp),
+    /// The same of where partitions have come to.
+    Kept,
 }
 
 /// One machine.

@@ -97,6 +97,7 @@ impl Letter {
             Self::Control(Message::Answer { .. }) => "answer",
             Self::Control(Message::Token { .. }) => "token",
             Self::Control(Message::Taken(..)) => "taken",
+            Self::Control(Message::Quiet { .. }) => "quiet",
             Self::Open(..) => "open",
             Self::Opened(..) => "opened",
             Self::Frame(..) => "frame",

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use membership::view_log::{LogId, Message as LogMessage, Stamp, Word};
 use membership::{Member, NodeId, Time};
 use node::link::credits_of;
-use node::{Action, Ending, Event, Input, Message, NodeCore};
+use node::{Action, Ending, Event, Input, Message, NodeCore, Offsets};
 use pe::topology::Plan;
 use pe::{Container, Registry, Waker};
 use routing::{BatchKind, Frame, FrameHeader, FrameKind};
@@ -83,6 +83,8 @@ struct Sleeper {
 pub(crate) struct Outbox {
     pub(crate) letters: Vec<(NodeId, Letter)>,
     pub(crate) persist: Option<(Stamp, Box<NodeRecord>)>,
+    /// Where partitions have come to, for the disk.
+    pub(crate) keep: Option<Box<Offsets>>,
     pub(crate) events: Vec<Event>,
     /// Lines for a trace that has everything.
     pub(crate) details: Vec<String>,
@@ -417,6 +419,11 @@ impl Process {
                 pe::Action::Staged { handoff, outcome } => {
                     self.inputs.push_back(Input::Staged { handoff, outcome });
                 }
+                pe::Action::Bury(letter) => {
+                    let what = format!("{letter:?}");
+                    let invariant = "no_tree_is_given_up_for_good";
+                    out.broken = Some(Violation { invariant, at: now, what });
+                }
                 pe::Action::Stopped => self.inputs.push_back(Input::Stopped(own)),
             }
         }
@@ -457,8 +464,17 @@ impl Process {
                 let partitions = partitions.map_err(|error| error.to_string());
                 self.inputs.push_back(Input::Listed { topology, prototype, partitions });
             }
-            Action::Open { container, topology, prototype, name, position } => {
-                let open = pe::Input::Open { topology, prototype, name, position };
+            Action::Keep(offsets) => {
+                for (name, position, skip) in offsets.committed() {
+                    let number = position.offset + skip;
+                    if let Err(violation) = step.ledger.committed(now, name.as_str(), number) {
+                        out.broken = Some(violation);
+                    }
+                }
+                out.keep = Some(offsets);
+            }
+            Action::Open { container, topology, prototype, name, position, skip } => {
+                let open = pe::Input::Open { topology, prototype, name, position, skip };
                 self.post(container, open);
             }
             Action::Close { topology, prototype, name, .. }

@@ -122,3 +122,42 @@ pub(crate) fn nothing_is_lost_without_a_fault(world: &mut World) -> Result<(), V
         format!("{missing} events missing, {dropped} dropped, {in_doubt} in doubt")
     })
 }
+
+/// Under at-least-once: all partitions are read by somebody whose disk is there, all that was emitted was applied,
+/// no tree is pending, and all is committed.
+pub(crate) fn all_trees_are_complete(world: &mut World) -> Result<(), Violation> {
+    silence(world);
+    let is_met = wait(world, SETTLING, |world| incomplete(world).is_none());
+    let why = incomplete(world);
+    holds("all_trees_are_complete", world.now, is_met || world.violation().is_some(), || {
+        format!("{} s after the last event: {}", SETTLING.as_secs(), why.unwrap_or_default())
+    })
+}
+
+/// How long it may take until what was lost has been read again.
+const SETTLING: std::time::Duration = std::time::Duration::from_secs(20);
+
+fn incomplete(world: &World) -> Option<String> {
+    // Of a node that left alone, and is not back, only its disk knows how far its partitions were read.
+    let gone = world.machines.iter().filter(|machine| machine.process.is_none());
+    let gone: Vec<_> = gone.filter_map(|machine| machine.disk.offsets()).collect();
+    let away: Vec<u64> = gone
+        .iter()
+        .flat_map(|offsets| offsets.committed())
+        .map(|(name, ..)| name.as_str().parse().expect("the workload numbers its partitions"))
+        .collect();
+    let missing = world.ledger.missing_but(&away);
+    let processes = world.machines.iter().filter_map(|machine| machine.process.as_ref());
+    let statuses: Vec<_> = processes.map(|process| process.core.status()).collect();
+    if missing > 0 {
+        let topologies = statuses.iter().flat_map(|status| &status.topologies);
+        let spouts = topologies.flat_map(|topology| &topology.spouts);
+        let held = spouts.flat_map(|spout| &spout.partitions);
+        let held: Vec<_> =
+            held.map(|held| format!("{} {}", held.partition, held.position)).collect();
+        return Some(format!("{missing} events are missing; partitions held: {}", held.join(", ")));
+    }
+    let topologies = statuses.iter().flat_map(|status| &status.topologies);
+    let pending: u64 = topologies.map(|topology| topology.trees_pending).sum();
+    (pending > 0).then(|| format!("{pending} trees are pending"))
+}

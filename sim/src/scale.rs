@@ -69,6 +69,7 @@ impl Scale {
             plans: Vec::new(),
             numbered: 0,
             flaw: None,
+            has_acks: false,
             is_detailed: false,
         });
         tell(stage(&mut world, "all join", |world| {

@@ -44,6 +44,8 @@ struct Marks {
     chance: Chance,
     /// The last probe that was answered.
     probe: u64,
+    /// Whether what was lost is read again, beside the one who reads on.
+    is_again: bool,
 }
 
 impl Spout for Marks {
@@ -64,22 +66,40 @@ impl Spout for Marks {
         let (keys, next) = (opening.params.integer("keys").unsigned_abs(), opening.position.offset);
         ledger::with(|ledger| ledger.opened(partition));
         let chance = Chance::for_purpose(next, partition + 1);
-        Ok(Self { partition, keys, next, chance, probe: opening.position.plays })
+        let (probe, is_again) = (opening.position.plays, false);
+        Ok(Self { partition, keys, next, chance, probe, is_again })
+    }
+
+    fn reopen(&mut self, opening: Opening<'_>) -> Result<Self, SpoutError> {
+        let (partition, keys, next) = (self.partition, self.keys, opening.position.offset);
+        let chance = Chance::for_purpose(next, partition + 1);
+        Ok(Self { partition, keys, next, chance, probe: u64::MAX, is_again: true })
     }
 
     fn poll(&mut self, ctx: &mut Ctx<'_, Mark>) -> Result<Next, SpoutError> {
         let now = ctx.now();
+        if self.is_again {
+            (0..BURST.1).for_each(|_| self.emit(None, ctx));
+            return Ok(Next::More);
+        }
+        let has_acks = ledger::with(|ledger| ledger.has_acks).unwrap_or(false);
+        let known = ledger::with(|ledger| ledger.emitted_of(self.partition)).unwrap_or(0);
+        if has_acks && self.next < known {
+            // What a former reader has emitted is there to be read.
+            (0..BURST.1).for_each(|_| self.emit(None, ctx));
+            return Ok(Next::More);
+        }
         match ledger::with(|ledger| ledger.mode).unwrap_or(Mode::Load) {
             Mode::Load => {
                 for _ in 0..BURST.0 + self.chance.below(BURST.1 - BURST.0) {
-                    let key = self.chance.below(self.keys);
+                    let key = (!has_acks).then(|| self.chance.below(self.keys));
                     self.emit(key, ctx);
                 }
                 Ok(Next::Until(now + self.chance.between(PACE.0, PACE.1)))
             }
             Mode::Probe(number) if number > self.probe => {
                 self.probe = number;
-                (0..self.keys).for_each(|key| self.emit(key, ctx));
+                (0..self.keys).for_each(|key| self.emit((!has_acks).then_some(key), ctx));
                 Ok(Next::Until(now + LOOK))
             }
             Mode::Probe(_) | Mode::Quiet => Ok(Next::Until(now + LOOK)),
@@ -92,17 +112,28 @@ impl Spout for Marks {
 }
 
 impl Marks {
-    fn emit(&mut self, key: u64, ctx: &mut Ctx<'_, Mark>) {
+    /// Without a key, that follows from the number, so that it is the same when it is read again; of as many events
+    /// as there are keys, one behind the other, each has another.
+    fn emit(&mut self, key: Option<u64>, ctx: &mut Ctx<'_, Mark>) {
         let (partition, number) = (self.partition, self.next);
+        let turned = || {
+            let turn = Chance::for_purpose(number / self.keys, partition + 1).below(self.keys);
+            (number % self.keys + turn) % self.keys
+        };
+        let key = key.unwrap_or_else(turned);
         self.next += 1;
         ctx.emit(MarkRef { key, partition, number });
-        ledger::with(|ledger| ledger.emitted(Told { key, partition, number }));
+        if !self.is_again {
+            ledger::with(|ledger| ledger.emitted(Told { key, partition, number }));
+        }
     }
 }
 
 impl Drop for Marks {
     fn drop(&mut self) {
-        ledger::with(|ledger| ledger.closed(self.partition));
+        if !self.is_again {
+            ledger::with(|ledger| ledger.closed(self.partition));
+        }
     }
 }
 
@@ -155,16 +186,21 @@ pub(crate) struct Size {
     pub(crate) partitions: u32,
     pub(crate) keys: u32,
     pub(crate) tasks: u32,
+    /// Whether what is lost is read again.
+    pub(crate) has_acks: bool,
 }
 
 /// The program and the topology; the number of the prototype that has numbered instances.
 pub(crate) fn build(size: Size) -> (Arc<Registry>, Arc<Plan>, u16) {
     let registry =
         Registry::new().spout::<Marks>("marks").pe::<Keyed>("keyed").pe::<Numbered>("numbered");
-    let Size { partitions, keys, tasks } = size;
+    let Size { partitions, keys, tasks, has_acks } = size;
+    let delivery =
+        if has_acks { "delivery = \"at-least-once\"\n        max_pending = 300" } else { "" };
     let text = format!(
         r#"
         name = "marks"
+        {delivery}
 
         [spout.source]
         type = "marks"

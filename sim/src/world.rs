@@ -48,6 +48,8 @@ pub(crate) struct Terms {
     /// The prototype with numbered instances that the ledger hears of.
     pub(crate) numbered: u16,
     pub(crate) flaw: Option<Flaw>,
+    /// Whether what is lost is read again.
+    pub(crate) has_acks: bool,
     /// Whether the trace has every letter.
     pub(crate) is_detailed: bool,
 }
@@ -60,6 +62,8 @@ enum Due {
     Wake(usize),
     /// A write in that life of a machine.
     Synced(usize, u64),
+    /// The same of where partitions have come to.
+    Kept(usize, u64),
     Undo(Undo),
 }
 
@@ -128,6 +132,7 @@ impl World {
             plans: plans.to_vec(),
             numbered: 0,
             flaw: None,
+            has_acks: false,
             is_detailed: false,
         })
     }
@@ -149,7 +154,7 @@ impl World {
             queue: BTreeMap::new(),
             queued: 0,
             referee: Referee::default(),
-            ledger: Box::new(Ledger::new(terms.slots as usize, terms.numbered)),
+            ledger: Box::new(Ledger::new(terms.slots as usize, terms.numbered, terms.has_acks)),
             counts: Counts::default(),
             trace: VecDeque::new(),
             fingerprint: 0,
@@ -210,7 +215,10 @@ impl World {
         let start = Start { member: me.clone(), log: log_id, record, founding, seed };
         let log = ViewLog::new(start, self.terms.views.clone()).expect("what was written fits");
         let membership = membership.expect("the preset is valid");
-        let core = NodeCore::new(setup, membership, log, log_id);
+        let mut core = NodeCore::new(setup, membership, log, log_id);
+        if let Some(offsets) = self.machines[machine].disk.offsets() {
+            assert!(core.restore(offsets), "the topologies are the same");
+        }
         let first = Arc::new(self.first_layout(&me));
         let (program, flaw) = (Arc::clone(&self.program), self.terms.flaw);
         let seeds = self.machines[machine].seeds.clone();
@@ -347,8 +355,14 @@ impl World {
     }
 
     fn first_layout(&self, me: &Member) -> Layout {
-        let place =
-            Place { node: me.node, since: Epoch(0), containers: me.containers, is_active: true };
+        let place = Place {
+            node: me.node,
+            since: Epoch(0),
+            containers: me.containers,
+            number: 1,
+            is_drained: false,
+            is_active: true,
+        };
         let slots = vec![Home::first(me.node); self.terms.slots as usize];
         let places = vec![place];
         let plans = &self.program.plans;
@@ -382,6 +396,7 @@ impl World {
                 }
             }
             Due::Synced(machine, life) => self.synced(machine, life),
+            Due::Kept(machine, life) => self.kept(machine, life),
             Due::Undo(undo) => self.undo(undo),
         }
     }
@@ -423,6 +438,17 @@ impl World {
             return backlog.push(Missed::Synced(stamp));
         }
         self.persisted(machine, stamp);
+    }
+
+    fn kept(&mut self, machine: usize, life: u64) {
+        let at = &mut self.machines[machine];
+        if at.run != life || at.process.is_none() || !at.disk.kept() {
+            return;
+        }
+        if let Some(backlog) = &mut at.backlog {
+            return backlog.push(Missed::Kept);
+        }
+        self.step(machine, |process, step, out| process.step(step, Input::Kept, out));
     }
 
     fn persisted(&mut self, machine: usize, stamp: view_log::Stamp) {
@@ -484,6 +510,11 @@ impl World {
             let wait = at.disk.write(stamp, record);
             let life = at.run;
             self.queue(now + wait, Due::Synced(machine, life));
+        }
+        if let Some(offsets) = out.keep.take() {
+            let at = &mut self.machines[machine];
+            let (wait, life) = (at.disk.keep(offsets), at.run);
+            self.queue(now + wait, Due::Kept(machine, life));
         }
         if is_new {
             self.note(machine, &format!("goes by view {view}"));

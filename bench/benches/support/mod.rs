@@ -99,7 +99,14 @@ impl Alone {
         let prototype = plan.prototypes.iter().position(|prototype| prototype.is_spout);
         let prototype = u16::try_from(prototype.expect("there is a spout")).expect("few");
         let (me, since, plans) = (NodeId(1), Epoch(1), [Arc::new(plan)]);
-        let places = vec![Place { node: me, since, containers: 1, is_active: true }];
+        let places = vec![Place {
+            node: me,
+            since,
+            containers: 1,
+            number: 1,
+            is_drained: false,
+            is_active: true,
+        }];
         let slots = vec![Home::first(me); 1024];
         let (tasks, phases) =
             (spread_tasks(&plans, &active_containers(&places)), vec![Phase::Running]);
@@ -107,7 +114,7 @@ impl Alone {
         let container = Container::new(0, layout, registry, &plans, Waker::new(|| {}));
         let mut alone = Self { container, actions: Vec::new() };
         let (name, position) = (PartitionName::new(partition), Position::default());
-        alone.step(Input::Open { topology: 0, prototype, name, position });
+        alone.step(Input::Open { topology: 0, prototype, name, position, skip: 0 });
         alone
     }
 
@@ -132,6 +139,7 @@ impl Alone {
             | Action::Closed { .. }
             | Action::Chunk { .. }
             | Action::Staged { .. }
+            | Action::Bury(_)
             | Action::Stopped => None,
         });
         emitted.expect("a container answers when asked")

@@ -46,6 +46,11 @@ pub struct Assignment {
     pub holders: BTreeSet<LogId>,
     /// Draining members that have given away all they had.
     pub drained: BTreeSet<LogId>,
+    /// The numbers of the members, above zero, and the one that was given last. Trees of events are named by
+    /// them, so none is given again before all others have been.
+    pub numbers: BTreeMap<LogId, u16>,
+    /// The number that was given last.
+    pub last_number: u16,
 }
 
 /// A topology, as far as its members have to agree on it.
@@ -63,6 +68,8 @@ pub struct TopologyState {
     pub tasks: BTreeMap<u16, Vec<Share>>,
     /// Who made the tokens of the partitions of each spout, once somebody has.
     pub spouts: BTreeMap<u16, Option<LogId>>,
+    /// How many partitions each spout has, once somebody has listed them; none if partitions end with their nodes.
+    pub partitions: Option<BTreeMap<u16, u32>>,
 }
 
 /// A unit of ownership.
@@ -111,6 +118,8 @@ pub enum Cause {
         prototype: u16,
         /// Who listed them.
         by: LogId,
+        /// How many there are.
+        count: u32,
     },
     /// A member wants to take tokens of partitions.
     Holds(LogId),
@@ -165,6 +174,7 @@ impl Assignment {
                 hash: plan.hash,
                 stages: u32::try_from(plan.stages).expect("bounded by the planner"),
                 phase: Phase::Waiting,
+                partitions: plan.acks.map(|_| BTreeMap::new()),
                 tasks: tasks.collect(),
                 spouts: prototypes()
                     .filter(|(_, p)| p.is_spout)
@@ -179,6 +189,8 @@ impl Assignment {
             anew: BTreeMap::new(),
             holders: BTreeSet::new(),
             drained: BTreeSet::new(),
+            numbers: BTreeMap::from([(log, 1)]),
+            last_number: 1,
         };
         first.place_first_tasks(founder, log);
         if first.expected_nodes <= 1 {
@@ -255,7 +267,7 @@ impl Body for Assignment {
                 let state = self.topologies.get(usize::from(*topology));
                 state.is_some_and(|state| state.may_go_on_to(*phase)) && self.moving() == 0
             }
-            Cause::Listed { topology, prototype, by } => {
+            Cause::Listed { topology, prototype, by, .. } => {
                 let state = self.topologies.get(usize::from(*topology));
                 let maker = state.and_then(|state| state.spouts.get(prototype));
                 maker == Some(&None) && seat_of(head, *by).is_some()

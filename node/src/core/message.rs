@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::assignment::Assignment;
 use super::handoff::HandoffMessage;
 use super::rounds::Totals;
-use super::tokens::{Token, TokenId};
+use super::tokens::{Offsets, Token, TokenId};
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub enum Input {
     Broken(NodeId),
     /// [`Action::Persist`] is done: what was asked for is on disk, synced.
     Persisted(Stamp),
+    /// [`Action::Keep`] is done: what was asked for is on disk, synced.
+    Kept,
     /// A container has the next chunk of what is given away.
     Chunk {
         /// Which handoff, in the words of [`Action::Give`].
@@ -106,6 +108,9 @@ pub enum Action {
     /// Put the record on disk in place of the one before, synced, and say [`Input::Persisted`]. A node
     /// whose disk refuses has to end.
     Persist(Stamp, Box<Record<Assignment>>),
+    /// Put what is known of partitions on disk in place of what was there, synced, and say [`Input::Kept`].
+    /// Nothing else of this kind is asked for before.
+    Keep(Box<Offsets>),
     /// A layout for all containers.
     Lay(Arc<Layout>),
     /// An input for a container.
@@ -131,6 +136,8 @@ pub enum Action {
         name: PartitionName,
         /// Where to go on.
         position: Position,
+        /// So many events from there on are left out.
+        skip: u64,
     },
     /// A container reads a partition no more.
     Close {
@@ -240,4 +247,11 @@ pub enum Message {
     },
     /// A token arrived that had been passed on so often.
     Taken(TokenId, u64),
+    /// Nothing of these topologies was on its way in this view, on any node.
+    Quiet {
+        /// The number of the view.
+        epoch: Epoch,
+        /// Which topologies.
+        topologies: Vec<u16>,
+    },
 }

@@ -34,9 +34,11 @@ use leave::Leave;
 pub use message::{Action, Ending, Event, Input, Message, Setup};
 use rounds::Rounds;
 pub use rounds::Totals;
-pub use status::{MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus};
+pub use status::{
+    MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus, TreeStatus,
+};
+pub use tokens::{Offsets, Token, TokenId};
 use tokens::{PARTITIONS_MAX, Tokens};
-pub use tokens::{Token, TokenId};
 
 /// How often a node looks at its own containers, and how often what may have been lost is said again.
 const TICK: Duration = Duration::from_millis(250);
@@ -106,7 +108,7 @@ impl NodeCore {
     ) -> Self {
         let me = membership.me().clone();
         Self {
-            tokens: Tokens::new(me.node),
+            tokens: Tokens::new(me.node, &setup.plans),
             handoff: Handoff::new(log_id, me.run),
             rounds: Rounds::default(),
             live: BTreeMap::from([(me.node, me)]),
@@ -133,6 +135,12 @@ impl NodeCore {
         }
     }
 
+    /// Goes on with what an earlier life of this node left on its disk of the partitions that it read; before the
+    /// first step. Gives `false`, and forgets it, if that was of other topologies.
+    pub fn restore(&mut self, found: Offsets) -> bool {
+        self.tokens.restore(found)
+    }
+
     /// Takes an input and says what is to be done about it.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Action>) {
         self.now = now;
@@ -147,6 +155,12 @@ impl NodeCore {
             Input::Broken(node) => self.link_broke(now, node),
             Input::Persisted(stamp) => {
                 self.log_step(now, view_log::Input::Persisted(stamp), out);
+            }
+            Input::Kept => {
+                for (to, id, hops) in self.tokens.kept() {
+                    self.send(to, Message::Taken(id, hops), out);
+                }
+                self.tokens.say(&self.live, out);
             }
             Input::RecoverUnsafe => self.log_step(now, view_log::Input::RecoverUnsafe, out),
             Input::Received(from, message) => {
@@ -364,11 +378,29 @@ impl NodeCore {
                     // Said again until it is taken.
                     self.causes.push(Cause::Holds(self.log_id));
                 } else if to == self.log_id && self.is_known_spout(token.id) {
-                    self.send(from, Message::Taken(token.id, token.hops), out);
-                    self.tokens.take(token, &layout, &self.setup.plans, out);
+                    let (id, hops) = (token.id, token.hops);
+                    if self.tokens.take(from, token, &layout, &self.setup.plans, out) {
+                        self.send(from, Message::Taken(id, hops), out);
+                    }
                 }
             }
             Message::Taken(id, hops) => self.tokens.taken(from, id, hops),
+            Message::Quiet { epoch, topologies } => {
+                let is_of_now = self.view.as_ref().is_some_and(|view| view.head.number == epoch);
+                if is_of_now && self.seat(from).is_some() {
+                    self.hush(&topologies, out);
+                }
+            }
+        }
+    }
+
+    /// Nothing of some topologies is on its way: what is pending has lost something.
+    fn hush(&self, topologies: &[u16], out: &mut Vec<Action>) {
+        let is_known = |at: &&u16| usize::from(**at) < self.setup.plans.len();
+        for &topology in topologies.iter().filter(is_known) {
+            for container in 0..self.membership.me().containers {
+                out.push(Action::Give(container, pe::Input::Quiet(topology)));
+            }
         }
     }
 
@@ -483,9 +515,28 @@ impl NodeCore {
                         }
                     }
                     None => {}
+                    // An earlier life on this disk was to make the tokens, and ended before they were on it.
+                    Some(log)
+                        if state.partitions.is_some()
+                            && log.disk == self.log_id.disk
+                            && *log != self.log_id
+                            && state.phase == Phase::Running
+                            && !self.tokens.has_made(spout)
+                            && !self.listed.contains_key(&spout) =>
+                    {
+                        self.listed.insert(spout, None);
+                        out.push(Action::List { topology, prototype });
+                    }
                     Some(log) => {
+                        let is_ours = *log == self.log_id
+                            || state.partitions.is_some()
+                                && log.disk == self.log_id.disk
+                                && !self.tokens.has_made(spout);
+                        if is_ours && self.listed.get(&spout) == Some(&None) {
+                            continue; // Under way.
+                        }
                         let names = self.listed.remove(&spout).flatten();
-                        if let Some(names) = names.filter(|_| *log == self.log_id) {
+                        if let Some(names) = names.filter(|_| is_ours) {
                             let layout = self.layout.clone().expect("it is made from the view");
                             self.tokens.create(spout, names, &layout, &self.setup.plans, out);
                             self.tokens.say(&self.live, out);
@@ -514,8 +565,12 @@ impl NodeCore {
             Vec::new()
         });
         // The tokens are made when the view says that it is us who make them.
+        let count = u32::try_from(names.len()).expect("bounded above");
         self.listed.insert((topology, prototype), Some(names));
-        self.causes.push(Cause::Listed { topology, prototype, by: self.log_id });
+        self.causes.push(Cause::Listed { topology, prototype, by: self.log_id, count });
+        if let Some(view) = self.view.clone().filter(|_| self.layout.is_some()) {
+            self.list(&view, out);
+        }
     }
 
     /// What is due by time or by what has just happened.
@@ -544,6 +599,7 @@ impl NodeCore {
         self.ask_for_asker(out);
         self.go_on_leaving(now, out);
         self.follow(now, outcome, out);
+        self.tokens.keep(now, out);
     }
 
     fn send(&self, to: NodeId, message: Message, out: &mut Vec<Action>) {
@@ -617,6 +673,8 @@ impl NodeCore {
             sent: run.sent,
             received: run.received,
             open_partitions: self.tokens.open(id16(topology)),
+            exhausted_partitions: self.tokens.exhausted(id16(topology)),
+            open_trees: run.trees.pending,
             stages_removed: removed(topology),
         })
         .collect()
@@ -643,7 +701,14 @@ impl NodeCore {
 
     fn run_rounds(&mut self, now: Time, out: &mut Vec<Action>) {
         let Some(view) = self.view.clone().filter(|_| self.is_seated()) else { return };
-        let phases = self.rounds.verdict(&view);
+        let (phases, quiet) = self.rounds.verdict(&view);
+        if !quiet.is_empty() {
+            for node in view.head.seats.iter().map(Seat::node).filter(|node| *node != self.me()) {
+                let (epoch, topologies) = (view.head.number, quiet.clone());
+                self.send(node, Message::Quiet { epoch, topologies }, out);
+            }
+            self.hush(&quiet, out);
+        }
         self.causes.extend(phases.into_iter().map(|(at, phase)| Cause::Advance(at, phase)));
         if let Some(round) = self.rounds.next(now, &view) {
             let epoch = view.head.number;

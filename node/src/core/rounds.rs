@@ -34,6 +34,10 @@ pub struct Totals {
     pub received: u64,
     /// Partitions held and not exhausted.
     pub open_partitions: u64,
+    /// Partitions held and exhausted.
+    pub exhausted_partitions: u64,
+    /// Trees that are not complete.
+    pub open_trees: u64,
     /// Stages of instances that are removed in all containers.
     pub stages_removed: u32,
 }
@@ -111,27 +115,37 @@ impl Rounds {
         }
     }
 
-    /// If all have answered: closes the round, and gives the phases that follow from it, by topology.
+    /// If all have answered: closes the round, and gives the phases that follow from it, by topology, and the
+    /// topologies of which nothing is on its way though trees are open: they have lost something.
     ///
     /// While units move nothing follows: what they are is in neither of two nodes.
-    pub(super) fn verdict(&mut self, view: &View) -> Vec<(u16, Phase)> {
+    pub(super) fn verdict(&mut self, view: &View) -> (Vec<(u16, Phase)>, Vec<u16>) {
         let has_answered = |node: &NodeId| self.answers.contains_key(node);
         let is_whole = view.head.seats.iter().all(|seat| has_answered(&seat.member.node));
         if !self.is_open || !is_whole {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
         self.is_open = false;
         let topologies = &view.body.topologies;
         let sums: Vec<_> = (0..topologies.len()).map(|topology| self.sum(topology)).collect();
         let before = self.before.replace(sums.clone());
         let is_moving = view.body.moving() > 0;
-        let mut next = Vec::new();
+        let (mut next, mut quiet) = (Vec::new(), Vec::new());
         for (at, (sum, topology)) in sums.iter().zip(topologies).enumerate() {
             let is_listed = topology.spouts.values().all(Option::is_some);
-            let is_read = sum.open_partitions == 0 && is_listed;
+            // Partitions that outlive their nodes may be on a disk that is not here now.
+            let are_all_here = topology.partitions.as_ref().is_none_or(|all| {
+                sum.exhausted_partitions == all.values().map(|&count| u64::from(count)).sum::<u64>()
+            });
+            let is_read = sum.open_partitions == 0 && is_listed && are_all_here;
             self.is_eager |= is_read && topology.phase == Phase::Running;
             let is_still = is_read && sum.sent == sum.received && !is_moving;
             let is_settled = is_still && before.as_ref().is_some_and(|before| before[at] == *sum);
+            let is_same = before.as_ref().is_some_and(|before| before[at] == *sum);
+            let is_quiet = sum.sent == sum.received && !is_moving && is_same;
+            if is_quiet && sum.open_trees > 0 && topology.phase == Phase::Running {
+                quiet.push(u16::try_from(at).expect("bounded by the planner"));
+            }
             let phase = match topology.phase {
                 Phase::Running if is_settled => Phase::Ending(0),
                 Phase::Ending(stage) if is_settled && sum.stages_removed > stage => {
@@ -145,7 +159,7 @@ impl Rounds {
             };
             next.push((u16::try_from(at).expect("bounded by the planner"), phase));
         }
-        next
+        (next, quiet)
     }
 
     fn sum(&self, topology: usize) -> Totals {
@@ -155,6 +169,8 @@ impl Rounds {
             sent: sum.sent + one.sent,
             received: sum.received + one.received,
             open_partitions: sum.open_partitions + one.open_partitions,
+            exhausted_partitions: sum.exhausted_partitions + one.exhausted_partitions,
+            open_trees: sum.open_trees + one.open_trees,
             stages_removed: sum.stages_removed.min(one.stages_removed),
         })
         .unwrap_or_default()

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use membership::Time;
 use membership::view_log::State;
-use pe::{Phase, RunReport};
+use pe::topology::Delivery;
+use pe::{Phase, RunReport, TreeReport};
 use serde::{Deserialize, Serialize};
 
 use super::{NodeCore, id16};
@@ -91,6 +92,9 @@ pub struct TopologyStatus {
     pub name: String,
     /// Its hash; equal on all nodes.
     pub hash: String,
+    /// `at-most-once` or `at-least-once`.
+    #[serde(default)]
+    pub delivery: String,
     /// `waiting`, `running`, `ending` or `ended`.
     pub phase: String,
     /// Its spouts.
@@ -105,6 +109,53 @@ pub struct TopologyStatus {
     pub dropped: BTreeMap<String, u64>,
     /// Events given to a node that went before it had confirmed them.
     pub in_doubt: u64,
+    /// Trees of this node's spouts that are complete; under at-least-once, like all that follows.
+    #[serde(default)]
+    pub trees_completed: u64,
+    /// Trees that are not, those that wait to be read again included.
+    #[serde(default)]
+    pub trees_pending: u64,
+    /// The most that were pending at a time, by container, added up.
+    #[serde(default)]
+    pub trees_pending_peak: u64,
+    /// Trees that were read again.
+    #[serde(default)]
+    pub replays: u64,
+    /// Trees that were given up, by reason; each is read again or a dead letter.
+    #[serde(default)]
+    pub trees_failed: BTreeMap<String, u64>,
+    /// Bytes of acks that containers of this node sent to others.
+    #[serde(default)]
+    pub ack_bytes: u64,
+    /// The most bytes that were kept of trees, by container, added up.
+    #[serde(default)]
+    pub ledger_bytes_peak: u64,
+    /// The trees of each container that have been pending longest.
+    #[serde(default)]
+    pub oldest_trees: Vec<TreeStatus>,
+}
+
+/// A tree that is not complete, on the node that planted it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TreeStatus {
+    /// Its name, in 16 hexadecimal digits.
+    pub root: String,
+    /// The spout.
+    pub spout: String,
+    /// The partition.
+    pub partition: String,
+    /// Where the spout can be opened to read it again.
+    pub position: u64,
+    /// How many times the partition was played to its end before that.
+    pub plays: u64,
+    /// How many events come before it from there on.
+    pub skip: u64,
+    /// How often it failed.
+    pub attempts: u32,
+    /// Why it failed last.
+    pub why: Option<String>,
+    /// How long nothing was heard of it while younger ones were completed.
+    pub idle_ms: u64,
 }
 
 /// A spout, on the node that answers.
@@ -125,8 +176,11 @@ pub struct SpoutStatus {
 pub struct PartitionStatus {
     /// Its name.
     pub partition: String,
-    /// Where it stands.
+    /// Where it stands; under at-least-once, where it is committed.
     pub position: u64,
+    /// So many events behind it are committed, too.
+    #[serde(default)]
+    pub skip: u64,
     /// How many times it was played to its end.
     pub plays: u64,
     /// Whether it has nothing more.
@@ -222,6 +276,7 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
             let partitions = tokens.map(|token| PartitionStatus {
                 partition: token.name.as_str().to_owned(),
                 position: token.position.offset,
+                skip: token.skip,
                 plays: token.position.plays,
                 exhausted: token.is_exhausted,
             });
@@ -243,9 +298,31 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
             });
         }
     }
+    let trees = &run.trees;
+    let tree = |tree: &TreeReport| TreeStatus {
+        root: format!("{:016x}", tree.root),
+        spout: plan.prototypes[usize::from(tree.prototype)].name.clone(),
+        partition: tree.partition.clone(),
+        position: tree.position.offset,
+        plays: tree.position.plays,
+        skip: tree.skip,
+        attempts: tree.attempts,
+        why: tree.why.map(|why| why.as_str().to_owned()),
+        idle_ms: tree.idle_ms,
+    };
+    let delivery = if plan.acks.is_some() { Delivery::AtLeastOnce } else { Delivery::AtMostOnce };
     TopologyStatus {
         name: plan.name.clone(),
         hash: format!("{:016x}", plan.hash),
+        delivery: delivery.as_str().to_owned(),
+        trees_completed: trees.completed,
+        trees_pending: trees.pending,
+        trees_pending_peak: trees.pending_peak,
+        replays: trees.replays,
+        trees_failed: trees.failed.clone(),
+        ack_bytes: trees.ack_bytes,
+        ledger_bytes_peak: trees.ledger_bytes_peak,
+        oldest_trees: trees.oldest.iter().map(tree).collect(),
         phase: match phase {
             Phase::Waiting => "waiting",
             Phase::Running => "running",

@@ -5,15 +5,21 @@
 //! keeps it until the other has said that it arrived. So a partition is never read by two nodes, and is
 //! always held by somebody who counts it. A token dies with the node that holds it.
 //!
+//! Under at-least-once a token outlives its node, on the disk of whoever holds it: where a partition is to be read
+//! on, and whether it is on its way to another disk. Nothing is said of a token to others before that is
+//! synced: not that it comes, for whoever crashed would read on as well; not that it arrived, for the sender
+//! would forget it. A life that begins on the disk goes on with what it finds.
+//!
 //! Messages may be lost, doubled and late. So a token counts how often it was passed on, a node that has had
 //! it once does not take it a second time, and it is passed to one life of a node: a later one knows not
 //! whether the earlier had it, and passed it on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use membership::view_log::{Head, LogId};
-use membership::{Member, NodeId};
+use membership::{Member, NodeId, Time};
 use pe::topology::Plan;
 use pe::{Layout, PartitionName, PartitionReport, Position, Report};
 use routing::ContainerId;
@@ -35,7 +41,7 @@ pub struct TokenId {
 }
 
 /// A partition on its way.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// Which.
     pub id: TokenId,
@@ -43,6 +49,8 @@ pub struct Token {
     pub name: PartitionName,
     /// Where it stands.
     pub position: Position,
+    /// So many events behind it are done with, too.
+    pub skip: u64,
     /// Whether it has nothing more.
     pub is_exhausted: bool,
     /// How often it was passed from one node to another.
@@ -58,7 +66,41 @@ pub(super) struct Tokens {
     had: BTreeMap<TokenId, u64>,
     /// The present lives of the members.
     lives: BTreeMap<NodeId, LogId>,
+    /// The hashes of the topologies, and which of them outlive their nodes.
+    plans: Vec<(u64, bool)>,
+    /// Spouts whose tokens were made on this disk, of those topologies.
+    made: BTreeSet<(u16, u16)>,
+    /// Counts the changes of what is on the disk: how many there were, how many are there, and how many are
+    /// being written.
+    changes: u64,
+    kept: u64,
+    writing: Option<u64>,
+    next_keep: Time,
+    has_moved_on: bool,
+    /// Who is to be told that a token arrived, once so many changes are on the disk.
+    owed: Vec<(u64, NodeId, TokenId, u64)>,
 }
+
+/// What of tokens is on a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offsets {
+    /// The topologies that this is of, by their hashes.
+    plans: Vec<u64>,
+    /// What is held, and to which life it is on its way.
+    held: Vec<(Token, Option<(NodeId, LogId)>)>,
+    had: Vec<(TokenId, u64)>,
+    made: Vec<(u16, u16)>,
+}
+
+impl Offsets {
+    /// The partitions, and how many of the events of each need not be read again, as far as one position tells.
+    pub fn committed(&self) -> impl Iterator<Item = (&PartitionName, Position, u64)> {
+        self.held.iter().map(|(token, _)| (&token.name, token.position, token.skip))
+    }
+}
+
+/// How often it is written where partitions have come to, at most.
+const KEEP: Duration = Duration::from_millis(250);
 
 /// The most partitions of a spout.
 pub(super) const PARTITIONS_MAX: u32 = 1 << 16;
@@ -75,13 +117,100 @@ enum State {
     Here(u16),
     /// A container of ours was asked to close it, for somebody else.
     Closing(ContainerId),
-    /// It is on its way to a life of a node, or arrived without our having heard of it.
-    Passing(NodeId, LogId),
+    /// It is on its way to a life of a node, or arrived without our having heard of it. Said once so many changes
+    /// are on the disk.
+    Passing(NodeId, LogId, u64),
+    /// It was found on the disk, and nobody reads it yet.
+    Found,
 }
 
 impl Tokens {
-    pub(super) fn new(me: NodeId) -> Self {
-        Self { me, held: BTreeMap::new(), had: BTreeMap::new(), lives: BTreeMap::new() }
+    pub(super) fn new(me: NodeId, plans: &[Arc<Plan>]) -> Self {
+        Self {
+            me,
+            held: BTreeMap::new(),
+            had: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            plans: plans.iter().map(|plan| (plan.hash, plan.acks.is_some())).collect(),
+            made: BTreeSet::new(),
+            changes: 0,
+            kept: 0,
+            writing: None,
+            next_keep: Time::default(),
+            has_moved_on: false,
+            owed: Vec::new(),
+        }
+    }
+
+    /// Goes on with what an earlier life left on the disk; `false` if that was of other topologies.
+    pub(super) fn restore(&mut self, found: Offsets) -> bool {
+        if found.plans.len() != self.plans.len()
+            || found.plans.iter().zip(&self.plans).any(|(theirs, (ours, _))| theirs != ours)
+        {
+            return false;
+        }
+        self.had = found.had.into_iter().collect();
+        self.made = found.made.into_iter().collect();
+        let held = found.held.into_iter().map(|(token, to)| {
+            let state = to.map_or(State::Found, |(node, life)| State::Passing(node, life, 0));
+            (token.id, Held { token, state })
+        });
+        self.held = held.collect();
+        true
+    }
+
+    fn is_durable(&self, topology: u16) -> bool {
+        self.plans.get(usize::from(topology)).is_some_and(|(_, is_durable)| *is_durable)
+    }
+
+    /// Whether the tokens of a spout were made on this disk, and are found by the next life.
+    pub(super) fn has_made(&self, spout: (u16, u16)) -> bool {
+        self.made.contains(&spout)
+    }
+
+    /// Has written what has to be on the disk, if something is to be written.
+    pub(super) fn keep(&mut self, now: Time, out: &mut Vec<Action>) {
+        let is_due = self.has_moved_on && self.next_keep <= now;
+        if self.writing.is_some() || self.changes == self.kept && !is_due {
+            return;
+        }
+        if self.changes == self.kept {
+            self.changes += 1;
+        }
+        (self.has_moved_on, self.next_keep) = (false, now + KEEP);
+        let is_kept = |id: &TokenId| self.is_durable(id.topology);
+        let held = self.held.iter().filter(|(id, _)| is_kept(id)).map(|(_, held)| {
+            let to = match held.state {
+                State::Passing(node, life, _) => Some((node, life)),
+                State::Here(_) | State::Closing(_) | State::Found => None,
+            };
+            (held.token.clone(), to)
+        });
+        let offsets = Offsets {
+            plans: self.plans.iter().map(|(hash, _)| *hash).collect(),
+            held: held.collect(),
+            had: self.had.iter().filter(|(id, _)| is_kept(id)).map(|(&id, &n)| (id, n)).collect(),
+            made: self.made.iter().copied().collect(),
+        };
+        self.writing = Some(self.changes);
+        out.push(Action::Keep(Box::new(offsets)));
+    }
+
+    /// What was to be written is on the disk, synced; gives who is to be told of what.
+    pub(super) fn kept(&mut self) -> Vec<(NodeId, TokenId, u64)> {
+        self.kept = self.writing.take().unwrap_or(self.kept);
+        let kept = self.kept;
+        let owed = self.owed.extract_if(.., |(change, ..)| *change <= kept);
+        owed.map(|(_, node, id, hops)| (node, id, hops)).collect()
+    }
+
+    /// Something has changed that has to be on the disk.
+    fn change(&mut self, topology: u16) -> u64 {
+        if !self.is_durable(topology) {
+            return 0;
+        }
+        self.changes += 1;
+        self.changes
     }
 
     /// Makes the tokens of a spout, and gives them to their readers.
@@ -93,43 +222,55 @@ impl Tokens {
         plans: &[Arc<Plan>],
         out: &mut Vec<Action>,
     ) {
+        if self.is_durable(topology) {
+            self.made.insert((topology, prototype));
+            self.change(topology);
+        }
         let count = u32::try_from(names.len()).expect("fewer partitions than 2^32");
         let mut readers = Readers::new(layout, plans, self.me);
         for (index, name) in (0..).zip(names) {
             let id = TokenId { topology, prototype, index, count };
             let position = Position::default();
-            let token = Token { id, name, position, is_exhausted: false, hops: 0 };
+            let token = Token { id, name, position, skip: 0, is_exhausted: false, hops: 0 };
             let to = readers.of(&token);
             self.give(token, to, out);
         }
     }
 
-    /// A token arrived from another node.
+    /// A token arrived from another node; whether that may be said already.
     pub(super) fn take(
         &mut self,
+        from: NodeId,
         token: Token,
         layout: &Layout,
         plans: &[Arc<Plan>],
         out: &mut Vec<Action>,
-    ) {
+    ) -> bool {
+        let (id, hops) = (token.id, token.hops);
         // Said again, since our answer was lost; by now it may be elsewhere.
-        if self.had.get(&token.id).is_some_and(|&hops| hops >= token.hops) {
-            return;
+        if self.had.get(&id).is_some_and(|&had| had >= hops) {
+            return !self.owed.iter().any(|owed| (owed.1, owed.2, owed.3) == (from, id, hops));
         }
-        self.had.insert(token.id, token.hops);
+        self.had.insert(id, hops);
+        let change = self.change(id.topology);
+        if change > 0 {
+            self.owed.push((change, from, id, hops));
+        }
         let meant = Readers::new(layout, plans, self.me).of(&token);
         // By an older layout than ours: it is read here until the next one.
         let here = ContainerId { node: self.me, container: 0 };
         self.give(token, if meant.node == self.me { meant } else { here }, out);
+        change == 0
     }
 
     /// Another node has a token.
     pub(super) fn taken(&mut self, by: NodeId, id: TokenId, hops: u64) {
         let is_meant = |held: &Held| {
-            matches!(held.state, State::Passing(to, _) if to == by) && held.token.hops == hops
+            matches!(held.state, State::Passing(to, ..) if to == by) && held.token.hops == hops
         };
         if self.held.get(&id).is_some_and(is_meant) {
             self.held.remove(&id);
+            self.change(id.topology);
         }
     }
 
@@ -137,9 +278,34 @@ impl Tokens {
     /// read of them.
     pub(super) fn know(&mut self, head: &Head) -> Vec<PartitionName> {
         self.lives = head.seats.iter().map(|seat| (seat.node(), seat.log)).collect();
-        let lives = &self.lives;
-        let is_lost = |_: &TokenId, held: &mut Held| matches!(held.state, State::Passing(to, life) if lives.get(&to) != Some(&life));
-        self.held.extract_if(.., is_lost).map(|(_, held)| held.token.name).collect()
+        let mut lost = Vec::new();
+        for (id, held) in std::mem::take(&mut self.held) {
+            let now = match held.state {
+                State::Passing(to, life, _) => self.lives.get(&to).filter(|now| **now != life),
+                State::Here(_) | State::Closing(_) | State::Found => None,
+            };
+            let is_gone = matches!(held.state, State::Passing(to, life, _)
+                if self.lives.get(&to) != Some(&life));
+            match (now, held.state) {
+                _ if !is_gone => {}
+                // The next life on that disk knows whether it had it.
+                (Some(&now), State::Passing(to, life, _))
+                    if self.is_durable(id.topology) && now.disk == life.disk =>
+                {
+                    let state = State::Passing(to, now, self.change(id.topology));
+                    self.held.insert(id, Held { state, ..held });
+                    continue;
+                }
+                // Only that disk knows, and it may come back.
+                _ if self.is_durable(id.topology) => {}
+                _ => {
+                    lost.push(held.token.name);
+                    continue;
+                }
+            }
+            self.held.insert(id, held);
+        }
+        lost
     }
 
     /// A container closed a partition: now it can go.
@@ -157,8 +323,10 @@ impl Tokens {
         let mut held = self.held.remove(&id).expect("just found");
         if let Some(state) = state {
             held.token.position = state.position;
+            held.token.skip = state.skip;
             held.token.is_exhausted = state.is_exhausted;
         }
+        self.change(topology);
         self.give(held.token, to, out);
     }
 
@@ -167,6 +335,13 @@ impl Tokens {
         let me = self.me;
         let am_active = layout.is_active(me);
         let mut readers = Readers::new(layout, plans, me);
+        let found = self.held.extract_if(.., |_, held| held.state == State::Found);
+        for (_, held) in found.collect::<Vec<_>>() {
+            let to = readers.of(&held.token);
+            let is_here = held.token.is_exhausted && am_active;
+            let here = ContainerId { node: me, container: 0 };
+            self.give(held.token, if is_here { here } else { to }, out);
+        }
         for held in self.held.values_mut() {
             if held.token.is_exhausted && am_active {
                 continue;
@@ -181,7 +356,7 @@ impl Tokens {
                 }
                 State::Closing(_) => held.state = State::Closing(to),
                 // Who gets it passes it on.
-                State::Here(_) | State::Passing(..) => {}
+                State::Here(_) | State::Passing(..) | State::Found => {}
             }
         }
     }
@@ -196,8 +371,14 @@ impl Tokens {
             let host = run.and_then(|run| run.hosts.get(usize::from(id.prototype)));
             let mut partitions = host.into_iter().flat_map(|host| &host.partitions);
             if let Some(state) = partitions.find(|state| state.name == held.token.name) {
-                held.token.position = state.position;
-                held.token.is_exhausted = state.is_exhausted;
+                let token = &mut held.token;
+                let before = (token.position, token.skip, token.is_exhausted);
+                token.position = state.position;
+                token.skip = state.skip;
+                token.is_exhausted = state.is_exhausted;
+                let is_durable = self.plans.get(usize::from(id.topology)).is_some_and(|p| p.1);
+                let has_moved = before != (token.position, token.skip, token.is_exhausted);
+                self.has_moved_on |= is_durable && has_moved;
             }
         }
     }
@@ -205,7 +386,8 @@ impl Tokens {
     /// Sends what is on its way, and may have been lost on it.
     pub(super) fn say(&self, live: &BTreeMap<NodeId, Member>, out: &mut Vec<Action>) {
         for held in self.held.values() {
-            if let State::Passing(node, to) = held.state
+            if let State::Passing(node, to, change) = held.state
+                && change <= self.kept
                 && let Some(member) = live.get(&node)
             {
                 let token = held.token.clone();
@@ -218,6 +400,12 @@ impl Tokens {
     pub(super) fn open(&self, topology: u16) -> u64 {
         let of_topology = self.held.values().filter(|held| held.token.id.topology == topology);
         of_topology.filter(|held| !held.token.is_exhausted).count() as u64
+    }
+
+    /// How many partitions of a topology are held here and exhausted.
+    pub(super) fn exhausted(&self, topology: u16) -> u64 {
+        let of_topology = self.held.values().filter(|held| held.token.id.topology == topology);
+        of_topology.filter(|held| held.token.is_exhausted).count() as u64
     }
 
     /// Whether no token is left that another node could read.
@@ -235,15 +423,16 @@ impl Tokens {
         let id = token.id;
         let state = if to.node == self.me {
             let TokenId { topology, prototype, .. } = id;
-            let (container, name, position) = (to.container, token.name.clone(), token.position);
+            let (container, name) = (to.container, token.name.clone());
+            let (position, skip) = (token.position, token.skip);
             if !token.is_exhausted {
-                out.push(Action::Open { container, topology, prototype, name, position });
+                out.push(Action::Open { container, topology, prototype, name, position, skip });
             }
             State::Here(to.container)
         } else {
             token.hops += 1;
             // Said until it is taken: see `say`.
-            State::Passing(to.node, self.lives[&to.node])
+            State::Passing(to.node, self.lives[&to.node], self.change(id.topology))
         };
         self.held.insert(id, Held { token, state });
     }

@@ -185,6 +185,7 @@ impl ContainerActor {
             Action::Staged { handoff, outcome } => {
                 self.notify(Notice::Core(crate::core::Input::Staged { handoff, outcome }));
             }
+            Action::Bury(letter) => self.notify(Notice::Bury(letter)),
             Action::Stopped => self.notify(Notice::Core(crate::core::Input::Stopped(self.number))),
         }
     }

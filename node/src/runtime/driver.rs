@@ -10,18 +10,19 @@ use actix::prelude::{Addr, SendError};
 use libp2p::PeerId;
 use membership::view_log::{self, Record, Stamp};
 use membership::{Member, NodeId, Reason, Time};
-use pe::Registry;
 use pe::topology::Plan;
+use pe::{DeadLetter, Registry};
 use routing::{FrameHeader, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{ContainerActor, Deliver};
 use super::clock::Clock;
+use super::dead_letters::DeadLetters;
 use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
 use super::{Exit, RunError};
-use crate::core::{Action, Assignment, Ending, Event, Input, NodeCore, Status};
+use crate::core::{Action, Assignment, Ending, Event, Input, NodeCore, Offsets, Status};
 
 /// Between two attempts to reach the same address.
 const DIAL_AGAIN: Duration = Duration::from_millis(500);
@@ -36,7 +37,9 @@ pub(super) enum Notice {
     NotGreeted(NodeId, GreetingError),
     /// We have it no more.
     ControlEnded(NodeId),
-    /// The record of the view log could not be written.
+    /// An event of a spout was tried often enough.
+    Bury(DeadLetter),
+    /// Something that has to be on disk could not be written.
     DiskFailed(RunError),
     /// SIGTERM or its like; the second time it is meant.
     Stop,
@@ -79,6 +82,8 @@ pub(super) struct Driver {
     /// Where the record of the view log is kept.
     pub(super) record_file: PathBuf,
     pub(super) data_dir: PathBuf,
+    /// Where dead letters go.
+    pub(super) letters: Arc<DeadLetters>,
     pub(super) outcome: Option<Result<Exit, RunError>>,
 }
 
@@ -159,8 +164,9 @@ impl Driver {
                 });
             }
             Action::List { topology, prototype } => self.list(topology, prototype),
-            Action::Open { container, topology, prototype, name, position } => {
-                let open = pe::Input::Open { topology, prototype, name, position };
+            Action::Keep(offsets) => self.keep(offsets),
+            Action::Open { container, topology, prototype, name, position, skip } => {
+                let open = pe::Input::Open { topology, prototype, name, position, skip };
                 self.container(container, open);
             }
             Action::Close { container, topology, prototype, name } => {
@@ -211,6 +217,29 @@ impl Driver {
         });
     }
 
+    /// The same for where partitions have come to.
+    fn keep(&self, offsets: Box<Offsets>) {
+        let (path, notices) = (identity::offsets_file(&self.data_dir), self.shared.notices.clone());
+        tokio::task::spawn_blocking(move || {
+            // An error says that the node ends.
+            let _ = notices.blocking_send(match identity::write_offsets(&path, &offsets) {
+                Ok(()) => Notice::Core(Input::Kept),
+                Err(error) => Notice::DiskFailed(error),
+            });
+        });
+    }
+
+    /// Writes a dead letter down; what was written is synced with the next that is, or by the system.
+    fn bury(&self, letter: DeadLetter) {
+        let (letters, notices) = (Arc::clone(&self.letters), self.shared.notices.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = letters.append(letter) {
+                // An error says that the node ends.
+                let _ = notices.blocking_send(Notice::DiskFailed(error));
+            }
+        });
+    }
+
     /// Finding partitions looks at the disk, so it is done aside.
     fn list(&self, topology: u16, prototype: u16) {
         let (registry, notices) = (Arc::clone(&self.registry), self.shared.notices.clone());
@@ -250,6 +279,7 @@ impl Driver {
                     self.dial(&member).await;
                 }
             }
+            Notice::Bury(letter) => self.bury(letter),
             Notice::DiskFailed(error) => self.outcome = Some(Err(error)),
             Notice::Stop if self.is_stopping => {
                 self.outcome = Some(Err(RunError::Forced));

@@ -17,7 +17,7 @@ use membership::{NodeId, Run};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::RunError;
-use crate::core::Assignment;
+use crate::core::{Assignment, Offsets};
 
 /// A node's identity, and its hold on the data directory.
 pub(super) struct Identity {
@@ -27,6 +27,8 @@ pub(super) struct Identity {
     pub(super) disk: DiskId,
     /// The newest view that it knew, and what it had promised.
     pub(super) record: Option<Record<Assignment>>,
+    /// Where partitions had come to that it read.
+    pub(super) offsets: Option<Offsets>,
     /// What a request that changes something has to bring.
     pub(super) token: String,
     /// Held for as long as the node lives: two nodes with one identity would undo each other.
@@ -42,8 +44,9 @@ impl Identity {
         let run = next_run(folder)?;
         let disk = disk(&folder.join("disk"))?;
         let record = read_record(&record_file(folder))?;
+        let offsets = read_offsets(&offsets_file(folder))?;
         let token = token(&folder.join(TOKEN_FILE))?;
-        Ok(Self { keypair, run, disk, record, token, _lock: lock })
+        Ok(Self { keypair, run, disk, record, offsets, token, _lock: lock })
     }
 
     pub(super) fn peer(&self) -> PeerId {
@@ -115,6 +118,36 @@ fn read_record(path: &Path) -> Result<Option<Record<Assignment>>, RunError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(RunError::disk(path, &error)),
     }
+}
+
+/// Where it is written where partitions have come to.
+pub(super) fn offsets_file(folder: &Path) -> PathBuf {
+    folder.join("offsets")
+}
+
+fn read_offsets(path: &Path) -> Result<Option<Offsets>, RunError> {
+    match fs::read(path) {
+        Ok(bytes) => {
+            let (checksum, body) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+            if u64::from_le_bytes(*checksum) != xxh3_64(body) {
+                let why = "its checksum is wrong: the partitions that it names cannot be read on";
+                return Err(RunError::Disk(path.to_owned(), why.to_owned()));
+            }
+            let offsets = routing::codec::decode(body);
+            offsets.map(Some).map_err(|error| RunError::Disk(path.to_owned(), error.to_string()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(RunError::disk(path, &error)),
+    }
+}
+
+/// Writes it, with a checksum in front.
+pub(super) fn write_offsets(path: &Path, offsets: &Offsets) -> Result<(), RunError> {
+    let mut body = Vec::new();
+    routing::codec::encode(offsets, &mut body).expect("they are plain data, and bounded");
+    let mut bytes = xxh3_64(&body).to_le_bytes().to_vec();
+    bytes.append(&mut body);
+    write_synced(path, &bytes)
 }
 
 fn disk(path: &Path) -> Result<DiskId, RunError> {

@@ -8,6 +8,7 @@
 mod actor;
 mod clock;
 mod data_links;
+mod dead_letters;
 mod driver;
 mod http;
 mod identity;
@@ -38,6 +39,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::actor::{ContainerActor, Meet};
 use self::clock::Clock;
+use self::dead_letters::DeadLetters;
+pub use self::dead_letters::{DEAD_LETTERS_FILE, KeptLetter, dead_letters};
 use self::driver::{Driver, Inbox, Notice};
 use self::identity::Identity;
 pub use self::identity::TOKEN_FILE;
@@ -272,7 +275,15 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     };
     let log = ViewLog::new(start, view_log_config())
         .map_err(|error| RunError::Disk(record_file.clone(), error.to_string()))?;
-    let core = NodeCore::new(setup, membership, log, log_id);
+    let mut core = NodeCore::new(setup, membership, log, log_id);
+    if let Some(offsets) = identity.offsets.clone()
+        && !core.restore(offsets)
+    {
+        tracing::warn!(
+            "the partitions that this node read were of other topologies: they are not read on"
+        );
+    }
+    let letters = Arc::new(DeadLetters::open(&config.data_dir)?);
     let (control_swarm, control_commands) = mpsc::channel(256);
     let (data_swarm, data_commands) = mpsc::channel(256);
     let (events, net) = mpsc::channel(1024);
@@ -315,6 +326,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         is_stopping: false,
         record_file,
         data_dir: config.data_dir.clone(),
+        letters,
         outcome: None,
     };
     let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };
@@ -354,8 +366,14 @@ fn view_log_config() -> view_log::Config {
 /// What the containers have before there is a view: themselves, and nothing runs.
 fn first_layout(me: &Member, config: &NodeConfig, plans: &[Arc<Plan>]) -> Arc<Layout> {
     let epoch = membership::Epoch(0);
-    let place =
-        pe::Place { node: me.node, since: epoch, containers: me.containers, is_active: true };
+    let place = pe::Place {
+        node: me.node,
+        since: epoch,
+        containers: me.containers,
+        number: 1,
+        is_drained: false,
+        is_active: true,
+    };
     let slots = vec![Home::first(me.node); config.cluster.slots as usize];
     let places = vec![place];
     let tasks = spread_tasks(plans, &active_containers(&places));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use membership::NodeId;
-use routing::{BatchHeader, ContainerId, DecodeError, KeyFields};
+use routing::{BatchHeader, ContainerId, DecodeError, KeyFields, Owing};
 
 use super::message::{Contents, Parcel};
 use crate::EventType;
@@ -23,6 +23,8 @@ pub(super) struct EdgeSide {
     pub(super) is_keyed: bool,
     /// The events.
     pub(super) event: EventType,
+    /// Whether they say which tree they are of.
+    pub(super) is_tracked: bool,
     /// Emptied batches for what comes next from other nodes.
     spares: Vec<AnyBatch>,
     /// Events sent to and taken from each node, this one included.
@@ -33,7 +35,7 @@ pub(super) struct EdgeSide {
 impl EdgeSide {
     pub(super) fn new(route: usize, key: KeyFields, is_keyed: bool, event: EventType) -> Self {
         let (spares, sent, received) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { route, key, is_keyed, event, spares, sent, received }
+        Self { route, key, is_keyed, event, is_tracked: false, spares, sent, received }
     }
 
     /// Counts a batch, whatever becomes of it.
@@ -50,8 +52,9 @@ impl EdgeSide {
             Contents::Batch(batch) | Contents::Kept(batch) => Ok(batch),
             Contents::Mark(_) => Err(DecodeError::Malformed("a mark has no events")),
             Contents::Bytes(bytes) => {
-                let mut batch =
-                    self.event.batches.decode(self.spares.pop(), rows as usize, &bytes)?;
+                let (spare, has_runs) = (self.spares.pop(), self.is_tracked);
+                let batches = self.event.batches;
+                let mut batch = batches.decode(spare, rows as usize, has_runs, &bytes)?;
                 if !self.key.is_empty() {
                     self.event.batches.hash(&mut *batch, &self.key);
                 }
@@ -61,8 +64,8 @@ impl EdgeSide {
     }
 
     /// Copies some rows of a batch into one of their own.
-    pub(super) fn pick(&mut self, batch: &AnyBatch, rows: &[u32]) -> AnyBatch {
-        self.event.batches.pick(self.spares.pop(), &**batch, rows)
+    pub(super) fn pick(&mut self, batch: &AnyBatch, rows: &[u32], owing: &mut Owing) -> AnyBatch {
+        self.event.batches.pick(self.spares.pop(), &**batch, rows, owing)
     }
 
     /// Keeps the memory of a batch that came from another node.
@@ -73,27 +76,23 @@ impl EdgeSide {
         }
     }
 
-    /// The rows of a batch that do not live here, if the batch was routed by another layout than ours.
-    ///
-    /// What is left in the batch is what lives here.
+    /// The rows of a batch that live here, and those that do not, if the batch was routed by another layout
+    /// than ours.
     pub(super) fn astray(
         &mut self,
         batch: &mut AnyBatch,
         parcel_layout: u64,
         layout: &Layout,
         me: ContainerId,
-    ) -> Vec<u32> {
+    ) -> Option<(Vec<u32>, Vec<u32>)> {
         if parcel_layout == layout.digest || !self.is_keyed {
-            return Vec::new();
+            return None;
         }
         let meant = self.event.batches.meant(&**batch);
         let hashes = self.event.batches.hash(&mut **batch, &self.key);
-        let (here, astray): (Vec<u32>, Vec<u32>) =
-            meant.into_iter().partition(|&row| layout.has_key(hashes[row as usize], me));
-        if !astray.is_empty() {
-            self.event.batches.choose(&mut **batch, &here);
-        }
-        astray
+        let is_here = |&row: &u32| layout.has_key(hashes[row as usize], me);
+        let (here, astray): (Vec<_>, Vec<_>) = meant.into_iter().partition(is_here);
+        (!astray.is_empty()).then_some((here, astray))
     }
 
     /// Forgets what was counted with nodes that are gone, or live again.

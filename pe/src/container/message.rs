@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use membership::NodeId;
-use routing::{BatchHeader, ContainerId};
+use routing::{Ack, BatchHeader, ContainerId};
 use serde::{Deserialize, Serialize};
 
 use super::mark::Mark;
@@ -12,7 +12,7 @@ use crate::Unit;
 use crate::event_type::AnyBatch;
 use crate::layout::Layout;
 use crate::report::{PartitionReport, Report};
-use crate::{PartitionName, Position};
+use crate::{Failure, PartitionName, Position};
 
 /// What can happen to a container.
 #[derive(Debug)]
@@ -34,6 +34,22 @@ pub enum Input {
         /// How much of its budget is free again.
         weight: u32,
     },
+    /// Acks for trees that were planted here, from another container of this node.
+    Acked {
+        /// The topology.
+        topology: u16,
+        /// The acks.
+        acks: Vec<Ack>,
+    },
+    /// Trees that were planted here are given up by another container of this node.
+    Failed {
+        /// The topology.
+        topology: u16,
+        /// The trees, and why.
+        trees: Vec<(u64, Failure)>,
+    },
+    /// Nothing of a topology is on its way any more, on any node: what is pending has lost something.
+    Quiet(u16),
     /// There is a new view.
     Laid(Arc<Layout>),
     /// Begin to copy units that live here, and go to one other container, ahead of a handoff.
@@ -72,6 +88,8 @@ pub enum Input {
         name: PartitionName,
         /// Where to go on.
         position: Position,
+        /// So many events from there on are left out.
+        skip: u64,
     },
     /// A partition is another's from now on.
     Close {
@@ -139,8 +157,33 @@ pub enum Action {
         /// Why the chunk could not be staged; some of it may have been.
         outcome: Result<(), String>,
     },
+    /// An event of a spout was tried often enough.
+    Bury(DeadLetter),
     /// The answer to [`Input::Stopped`]: everything was given out.
     Stopped,
+}
+
+/// An event of a spout that was tried often enough, and is done with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// The name of the topology.
+    pub topology: String,
+    /// The spout.
+    pub spout: String,
+    /// Its partition.
+    pub partition: String,
+    /// Where the spout is opened to read it again.
+    pub position: Position,
+    /// How many events come before it from there on.
+    pub skip: u64,
+    /// The name of its type; none if it could not be read again.
+    pub event: Option<String>,
+    /// The event as JSON.
+    pub json: String,
+    /// Why it failed last.
+    pub why: Failure,
+    /// How often it was tried.
+    pub attempts: u32,
 }
 
 /// Where in a handoff a chunk comes.

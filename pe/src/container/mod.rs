@@ -23,11 +23,12 @@ use membership::{Epoch, NodeId, Time};
 use routing::{BatchHeader, ContainerId, FrameBuilder};
 
 use handoffs::Handoffs;
-pub use message::{Action, ChunkKind, Credit, Input, Parcel, Returned};
+pub use message::{Action, ChunkKind, Credit, DeadLetter, Input, Parcel, Returned};
 use run::Run;
 
+use crate::acker::Offset;
 use crate::event_type::AnyBatch;
-use crate::host::Source;
+use crate::host::Opened;
 use crate::layout::{Layout, Phase};
 use crate::report::Report;
 use crate::topology::Plan;
@@ -145,17 +146,37 @@ impl Container {
             Input::Release(handoff) => self.release(handoff, out),
             Input::Stage { handoff, bytes } => self.stage(handoff, &bytes, out),
             Input::Discard(units) => self.discard(units),
-            Input::Open { topology, prototype, name, position } => {
-                let waker = self.desk.waker.clone();
-                if let Some(source) = self.source(topology, prototype) {
-                    source.open(name, position, now, waker);
+            Input::Acked { topology, acks } => {
+                if let Some(run) = self.runs.get_mut(usize::from(topology)) {
+                    let from = (self.desk.me.node, self.desk.layout.epoch.0);
+                    run.acked(from, &acks, &mut self.desk, out);
+                }
+            }
+            Input::Failed { topology, trees } => {
+                if let Some(run) = self.runs.get_mut(usize::from(topology)) {
+                    let from = (self.desk.me.node, self.desk.layout.epoch.0);
+                    run.failed(from, &trees, &mut self.desk, out);
+                }
+            }
+            Input::Quiet(topology) => {
+                if let Some(run) = self.runs.get_mut(usize::from(topology)) {
+                    run.quiet(&self.desk);
+                }
+            }
+            Input::Open { topology, prototype, name, position, skip } => {
+                let (offset, waker) = (Offset { position, skip }, self.desk.waker.clone());
+                if let Some(run) = self.runs.get_mut(usize::from(topology)) {
+                    run.open(Opened { prototype, name, offset, now, waker });
                 }
             }
             Input::Close { topology, prototype, name } => {
-                let source = self.source(topology, prototype);
-                let closed = source.and_then(|source| source.close(&name));
-                let state = closed.map(run::partition_report);
-                out.push(Action::Closed { topology, prototype, name, state });
+                match self.runs.get_mut(usize::from(topology)) {
+                    Some(run) => run.close(prototype, name, out),
+                    None => {
+                        let state = None;
+                        out.push(Action::Closed { topology, prototype, name, state });
+                    }
+                }
             }
             Input::Woken => {
                 self.runs.iter_mut().for_each(Run::wake);
@@ -192,10 +213,6 @@ impl Container {
         &self.desk.layout
     }
 
-    fn source(&mut self, topology: u16, prototype: u16) -> Option<&mut dyn Source> {
-        self.runs.get_mut(usize::from(topology))?.source(prototype)
-    }
-
     fn arrived(&mut self, from: NodeId, header: BatchHeader, body: Bytes, out: &mut Vec<Action>) {
         let Some(run) = self.runs.get_mut(usize::from(header.topology)) else {
             tracing::warn!(%from, topology = header.topology, "a batch of no topology we have");
@@ -220,7 +237,10 @@ impl Container {
         if !has_emitted || !self.wants_turn() || self.desk.now - self.desk.last_flush >= FLUSH_AFTER
         {
             self.flush(out);
-            self.runs.iter_mut().for_each(Run::idle);
+            for run in &mut self.runs {
+                run.idle(&mut self.desk, out);
+            }
+            self.desk.send_frames(out);
         }
         self.sweep(out);
         self.desk.send_credits(out);

@@ -1,5 +1,6 @@
 //! One topology in one container.
 
+mod acks;
 mod fences;
 mod gate;
 mod moving;
@@ -11,14 +12,16 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use routing::{AnyOutlet, BatchHeader, BatchKind, ContainerId, KeyFields, Lane, Ready};
 
+use self::acks::{Acks, seed};
 use self::gate::Gate;
 use super::Desk;
 use super::edge::{EdgeSide, held};
 use super::handoffs::Laying;
 use super::mark::Mark;
 use super::message::{Action, Contents, Credit, Input, Parcel, Returned};
+use crate::acker::{Ledger, Offset};
 use crate::event_type::AnyBatch;
-use crate::host::{AnyHost, Delivery, PartitionState, Source};
+use crate::host::{AnyHost, Delivery, Opened, PartitionState, Source};
 use crate::layout::{Layout, Phase};
 use crate::pe::Removal;
 use crate::report::{HostReport, PartitionReport, RunReport};
@@ -45,6 +48,7 @@ pub(super) struct Run {
     /// Batches of a host for others here, while they are collected.
     local: Vec<(usize, Parcel)>,
     gate: Gate,
+    acks: Acks,
 }
 
 /// A host and what waits for it.
@@ -100,7 +104,8 @@ impl Run {
         }
         let mut by_stage: Vec<_> = (0..hosts.len()).collect();
         by_stage.sort_by_key(|&at| plan.prototypes[at].stage);
-        Self {
+        let acks = Acks::new(plan.acks, seed(me, topology, plan.hash));
+        let mut run = Self {
             topology,
             plan: Arc::clone(plan),
             hosts,
@@ -114,11 +119,19 @@ impl Run {
             by_stage,
             local: Vec::new(),
             gate: Gate::default(),
-        }
+            acks,
+        };
+        run.track(me);
+        run
     }
 
-    pub(super) fn source(&mut self, prototype: u16) -> Option<&mut dyn Source> {
-        self.hosts.get_mut(usize::from(prototype))?.host.as_source()
+    /// A partition is read here from now on.
+    pub(super) fn open(&mut self, opened: Opened) {
+        let ledger = self.acks.ledger.as_mut();
+        let slot = self.hosts.get_mut(usize::from(opened.prototype));
+        if let Some(source) = slot.and_then(|slot| slot.host.as_source()) {
+            source.open(opened, ledger);
+        }
     }
 
     pub(super) fn wake(&mut self) {
@@ -134,13 +147,16 @@ impl Run {
         desk: &mut Desk,
         out: &mut Vec<Action>,
     ) {
+        if matches!(header.kind, BatchKind::Acks | BatchKind::Fails) {
+            return self.acks_arrived(node, &header, &body, desk, out);
+        }
         let Some(edge) = self.plan.edges.get(usize::from(header.edge)) else {
             tracing::warn!(from = %node, edge = header.edge, "a batch of no edge");
             return self.lose(reason::UNDECODABLE, &header);
         };
         let (header, contents) = match header.kind {
             BatchKind::Direct | BatchKind::Forwarded => (header, None),
-            BatchKind::Fence | BatchKind::Flushed => {
+            BatchKind::Fence | BatchKind::Flushed | BatchKind::Acks | BatchKind::Fails => {
                 let header = BatchHeader { rows: 0, weight: 0, ..header };
                 let Some(mark) = Mark::read(header.kind, &body) else {
                     tracing::warn!(from = %node, edge = header.edge, "a mark that is none");
@@ -221,28 +237,34 @@ impl Run {
         }
         let mut has_emitted = false;
         for at in 0..self.hosts.len() {
+            let may_plant = self.may_plant();
             let slot = &mut self.hosts[at];
             if slot.is_held_back() {
                 continue;
             }
-            if !slot.host.is_ready_source(desk.now) {
+            if !slot.host.is_ready_source(desk.now, may_plant) {
                 continue;
             }
             let before = slot.emitted();
-            slot.host.as_source().expect("a ready source is one").poll(desk.now);
+            let source = slot.host.as_source().expect("a ready source is one");
+            source.poll(desk.now, self.acks.ledger.as_mut());
             has_emitted |= slot.emitted() > before;
             self.collect(at, desk, out);
             self.settle(desk, out);
+        }
+        if self.acks.ledger.is_some() {
+            self.keep_books(desk, out);
         }
         has_emitted
     }
 
     pub(super) fn wants_turn(&self, desk: &Desk) -> bool {
+        let may_plant = self.may_plant();
         desk.phase(self.topology) == Phase::Running
             && self
                 .hosts
                 .iter()
-                .any(|slot| slot.host.is_ready_source(desk.now) && !slot.is_held_back())
+                .any(|slot| slot.host.is_ready_source(desk.now, may_plant) && !slot.is_held_back())
     }
 
     /// Calls the timers and triggers that are due.
@@ -250,6 +272,7 @@ impl Run {
         if !matches!(desk.phase(self.topology), Phase::Running | Phase::Ending(_)) {
             return;
         }
+        self.tick_acks(desk, out);
         for at in 0..self.hosts.len() {
             let slot = &mut self.hosts[at];
             let still = desk.handoffs.still.of((self.topology, at));
@@ -268,11 +291,14 @@ impl Run {
         // A host that is held back is looked at again when its credit comes.
         let all = self.plan.prototypes.iter().zip(&self.hosts).enumerate();
         let free = all.filter(|(_, (prototype, slot))| {
-            let has_turn = if prototype.is_spout { phase == Phase::Running } else { is_active };
+            // Who may plant no more is looked at again when acks come.
+            let may_read = phase == Phase::Running && self.may_plant();
+            let has_turn = if prototype.is_spout { may_read } else { is_active };
             has_turn && !slot.is_held_back()
         });
         let still = |at| desk.handoffs.still.of((self.topology, at));
-        free.filter_map(|(at, (_, slot))| slot.host.deadline(still(at))).min()
+        let books = self.acks.ledger.as_ref().filter(|_| is_active).and_then(Ledger::deadline);
+        free.filter_map(|(at, (_, slot))| slot.host.deadline(still(at))).chain(books).min()
     }
 
     /// Whether something waits for company.
@@ -289,10 +315,17 @@ impl Run {
             self.collect(at, desk, out);
             self.settle(desk, out);
         }
+        self.send_acks(desk, out);
+        self.keep_books(desk, out);
     }
 
-    pub(super) fn idle(&mut self) {
-        self.hosts.iter_mut().for_each(|slot| slot.host.idle());
+    pub(super) fn idle(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
+        for at in 0..self.hosts.len() {
+            self.hosts[at].host.idle();
+            self.collect_acks(at, desk, out);
+        }
+        self.send_acks(desk, out);
+        self.keep_books(desk, out);
     }
 
     /// Takes a new view: edges lead elsewhere, instances go and come, and the topology may have come
@@ -316,6 +349,8 @@ impl Run {
             });
             self.edges[at].forget(|node| layout.keeps(node, before));
         }
+        self.forget_acks(|node| layout.keeps(node, before));
+        self.lay_acks(layout.has_lost(before), desk);
         self.fence(former, desk, out);
         self.refresh(desk);
         self.unkeep(|_, _, _| true, desk);
@@ -358,6 +393,9 @@ impl Run {
         for at in 0..self.hosts.len() {
             if self.plan.prototypes[at].stage == stage {
                 self.hosts[at].host.unstage(desk.handoffs.staged.of((self.topology, at)));
+                if let Some(source) = self.hosts[at].host.as_source() {
+                    source.stop(self.acks.ledger.as_ref());
+                }
                 self.hosts[at].host.remove_all(desk.now, reason);
                 self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
                 self.collect(at, desk, out);
@@ -370,10 +408,14 @@ impl Run {
         let live = |counts: &BTreeMap<NodeId, u64>| -> u64 {
             counts.iter().filter(|(node, _)| layout.since(**node).is_some()).map(|(_, n)| n).sum()
         };
+        let acks = self.count_acks(live);
+        let sent = self.edges.iter().map(|edge| live(&edge.sent)).sum::<u64>();
+        let received = self.edges.iter().map(|edge| live(&edge.received)).sum::<u64>();
         let mut report = RunReport {
             // What is kept is under way, though it was taken.
-            sent: self.edges.iter().map(|edge| live(&edge.sent)).sum::<u64>() + self.gate.open_rows,
-            received: self.edges.iter().map(|edge| live(&edge.received)).sum(),
+            sent: sent + self.gate.open_rows + acks.0,
+            received: received + acks.1,
+            trees: self.report_trees(),
             in_doubt: self.in_doubt,
             stages_removed: self.stages_removed,
             ..RunReport::default()
@@ -395,7 +437,8 @@ impl Run {
         }
         self.dropped.iter().for_each(|(reason, count)| drop(reason, *count));
         report.unconfirmed = unconfirmed;
-        report.hosts = self.hosts.iter_mut().map(Slot::report).collect();
+        let ledger = self.acks.ledger.as_ref();
+        report.hosts = self.hosts.iter_mut().map(|slot| slot.report(ledger)).collect();
         report
     }
 
@@ -437,16 +480,22 @@ impl Run {
                 return desk.credit(from, &header, None, out);
             }
         };
-        let mut astray = side.astray(&mut batch, header.layout, &desk.layout, desk.me);
+        let (split, batches) =
+            (side.astray(&mut batch, header.layout, &desk.layout, desk.me), side.event.batches);
         let is_elsewhere = !side.is_keyed && !self.is_here(edge.to, header.task, desk);
         if is_elsewhere {
-            astray = self.edges[usize::from(header.edge)].event.batches.meant(&*batch);
+            self.pass_on(&header, &*batch, &batches.meant(&*batch), desk, out);
+            batches.retire(&*batch, &mut self.acks.owing);
+        } else if let Some((here, astray)) = split {
+            self.pass_on(&header, &*batch, &astray, desk, out);
+            batches.narrow_to(&mut *batch, &here, &mut self.acks.owing);
         }
         let (left, batch) = if self.gate.is_closed && !is_elsewhere {
-            self.keep_back(from, header, batch, !astray.is_empty(), desk)
+            self.keep_back(from, header, batch, desk)
         } else {
             (header, Some(batch))
         };
+        self.collect_owed();
         let Some(batch) = batch else { return self.confirm(from, &left, None, desk, out) };
         if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
@@ -454,9 +503,6 @@ impl Run {
             slot.host.deliver(Delivery { input, task, batch: &*batch, now });
             slot.last_applied = Some(now);
             self.collect(host, desk, out);
-        }
-        if !astray.is_empty() {
-            self.pass_on(&header, &*batch, &astray, desk, out);
         }
         if is_ours {
             self.edges[usize::from(header.edge)].keep(batch);
@@ -513,7 +559,7 @@ impl Run {
     ) {
         if header.kind == BatchKind::Forwarded {
             *self.dropped.entry(reason::MISROUTED).or_default() += rows.len() as u64;
-            return;
+            return self.fail_batch(usize::from(header.edge), batch);
         }
         let edge = self.plan.edges[usize::from(header.edge)];
         let route = self.edges[usize::from(header.edge)].route;
@@ -563,6 +609,7 @@ impl Run {
             hosts[to].queue.push_back(parcel);
             work.push(to);
         }
+        self.collect_acks(host, desk, out);
     }
 
     fn lose(&mut self, why: &'static str, header: &BatchHeader) {
@@ -611,9 +658,10 @@ impl Slot {
         emitted
     }
 
-    fn report(&mut self) -> HostReport {
+    fn report(&mut self, ledger: Option<&Ledger>) -> HostReport {
         let emitted = self.emitted();
-        let partitions = self.host.as_source().map_or_else(Vec::new, |source| source.partitions());
+        let source = self.host.as_source();
+        let partitions = source.map_or_else(Vec::new, |source| source.partitions(ledger));
         let tally = self.host.tally();
         HostReport {
             applied: tally.applied,
@@ -628,6 +676,7 @@ impl Slot {
 }
 
 pub(super) fn partition_report(state: PartitionState) -> PartitionReport {
-    let PartitionState { name, position, is_exhausted, failure } = state;
-    PartitionReport { name, position, is_exhausted, failure }
+    let PartitionState { name, offset, is_exhausted, failure } = state;
+    let Offset { position, skip } = offset;
+    PartitionReport { name, position, skip, is_exhausted, failure }
 }

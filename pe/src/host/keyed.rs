@@ -13,6 +13,7 @@ use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 use super::{
     AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Tally, contain, contain_each,
 };
+use crate::acker::Tracker;
 use crate::chunk::{ChunkWriter, Copied};
 use crate::instance_key::Unpack;
 use crate::instances::{Copying, Hint, Instance, Instances, Remove};
@@ -20,7 +21,7 @@ use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
 use crate::units::{Scope, Units};
-use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
+use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal};
 
 /// Rows whose hints are asked for before the first of them is handled: the questions do not depend on one
 /// another, so the processor waits for many cache lines at once.
@@ -186,9 +187,12 @@ where
         for (hint, row) in hints.iter_mut().zip(rows.clone()) {
             *hint = instances.hint(hashes[row]);
         }
-        let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+        let (discarded, tracker) = (&mut desk.tally.discarded, &mut desk.tracker);
+        let mut ctx = Ctx::new(&mut desk.outlets, discarded, tracker, *now);
+        let runs = batch.runs.as_slice();
         let mut mark = Mark::new(at);
         for (&hint, row) in hints.iter().zip(rows) {
+            ctx.follow(mark.at, runs);
             let (key, event) = (keys[row], batch.columns.get(row));
             let mut handle = |instance: &mut Instance<P, K, M>, ctx: &mut Ctx<'_, P::Out>| {
                 instance.pe.on(event, ctx);
@@ -227,6 +231,7 @@ where
             let key = self.instances.at(position).key;
             self.drop_quietly(key);
         }
+        self.desk.tracker.fail(Failure::Panicked);
         self.desk.bury("on", cause);
     }
 
@@ -262,7 +267,8 @@ where
         let Self { instances, desk, now, scratch, .. } = self;
         let instance = instances.at(position);
         let kinds = &desk.plan.kinds;
-        let mut ctx = Ctx::new(&mut desk.outlets, &mut desk.tally.discarded, *now);
+        let (discarded, tracker) = (&mut desk.tally.discarded, &mut desk.tracker);
+        let mut ctx = Ctx::new(&mut desk.outlets, discarded, tracker, *now);
         let mut ctx = ctx.keyed(KeyRef::of_key(scratch, kinds));
         hook(&mut instance.pe, &mut ctx);
         ctx.is_closing
@@ -344,15 +350,17 @@ where
     where
         P: On<E>,
     {
-        let before = self.desk.tally.dead_letters;
+        let before = self.desk.tally.panics;
+        self.desk.tracker.begin(batch.runs.as_slice());
         contain_each(
             self,
             batch.len(),
             |host, at| host.run(batch, at),
             |host, at, cause| host.lost(batch, at, cause),
         );
-        let dead = self.desk.tally.dead_letters - before;
-        self.desk.tally.applied += batch.len() as u64 - dead;
+        self.desk.tracker.finish(batch.runs.as_slice());
+        let lost = self.desk.tally.panics - before;
+        self.desk.tally.applied += batch.len() as u64 - lost;
         if !self.instances.copies.is_empty() {
             self.note(batch);
         }
@@ -489,6 +497,10 @@ where
 
     fn tally(&mut self) -> &mut Tally {
         &mut self.desk.tally
+    }
+
+    fn tracker(&mut self) -> &mut Tracker {
+        &mut self.desk.tracker
     }
 }
 

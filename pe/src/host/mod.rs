@@ -21,9 +21,10 @@ use routing::{AnyOutlet, FieldKind, KeyFields};
 
 pub(crate) use keyed::keyed;
 pub(crate) use sink::SinkHost;
-pub(crate) use source::{PartitionState, Source, SourceHost};
+pub(crate) use source::{Closed, Letter, Opened, PartitionState, Source, SourceHost};
 pub(crate) use tasks::TasksHost;
 
+use crate::acker::Tracker;
 use crate::chunk::{ChunkWriter, Copied};
 use crate::ctx::Discarded;
 use crate::topology::{Params, Trigger};
@@ -55,7 +56,7 @@ pub(crate) trait AnyHost: Send {
     fn is_open(&self) -> bool;
     /// Calls the timers and triggers that are due, but not those of units that stand still.
     fn tick(&mut self, now: Time, still: Scope<'_>);
-    /// When [`AnyHost::tick`] is due.
+    /// When [`AnyHost::tick`] is due, or for a spout when it may have something.
     fn deadline(&self, still: Scope<'_>) -> Option<Time>;
     /// Units that stood still do so no more.
     fn resume(&mut self) {}
@@ -89,8 +90,10 @@ pub(crate) trait AnyHost: Send {
     fn instances(&self) -> usize;
     /// What is counted here.
     fn tally(&mut self) -> &mut Tally;
-    /// Whether this is a spout that may have something now.
-    fn is_ready_source(&self, _now: Time) -> bool {
+    /// What is owed to ledgers.
+    fn tracker(&mut self) -> &mut Tracker;
+    /// Whether this is a spout that may have something now; `may_plant` says whether it may be something new.
+    fn is_ready_source(&self, _now: Time, _may_plant: bool) -> bool {
         false
     }
     /// The partitions, if this is a spout.
@@ -120,12 +123,17 @@ pub(crate) enum Pass {
     Rest,
 }
 
+/// The reason under which events are counted whose handler panicked, where they are tried again.
+const PANICKED: &str = "panicked";
+
 /// What a host counts.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Events that were handled.
     pub(crate) applied: u64,
-    /// Events that were dropped since a handler panicked.
+    /// How often application code panicked.
+    pub(crate) panics: u64,
+    /// Events that were dropped since a handler panicked; under at-least-once, trees that are tried no more.
     pub(crate) dead_letters: u64,
     /// Events that application code gave up, by reason.
     pub(crate) discarded: Discarded,
@@ -154,17 +162,19 @@ pub(crate) struct Blueprint {
 struct Desk<Out: Outputs> {
     outlets: Out::Outlets,
     tally: Tally,
+    tracker: Tracker,
     next_timer: Option<Time>,
     plan: Blueprint,
 }
 
 impl<Out: Outputs> Desk<Out> {
     fn new(plan: Blueprint) -> Self {
-        Self { outlets: Out::outlets(), tally: Tally::default(), next_timer: None, plan }
+        let (tally, tracker) = (Tally::default(), Tracker::default());
+        Self { outlets: Out::outlets(), tally, tracker, next_timer: None, plan }
     }
 
     fn ctx(&mut self, now: Time) -> Ctx<'_, Out> {
-        Ctx::new(&mut self.outlets, &mut self.tally.discarded, now)
+        Ctx::new(&mut self.outlets, &mut self.tally.discarded, &mut self.tracker, now)
     }
 
     /// Whether the timer is due; if so, sets the next. The first call starts it.
@@ -179,10 +189,16 @@ impl<Out: Outputs> Desk<Out> {
 
     /// After a panic: counts it, says so, and makes the outlets whole.
     fn bury(&mut self, what: &str, cause: &Panic) {
-        self.tally.dead_letters += 1;
-        if self.tally.dead_letters.is_power_of_two() {
+        self.tally.panics += 1;
+        if self.tracker.is_on() {
+            // It is tried again, and a dead letter once that has been of no use.
+            *self.tally.discarded.entry(PANICKED).or_default() += 1;
+        } else {
+            self.tally.dead_letters += 1;
+        }
+        if self.tally.panics.is_power_of_two() {
             // Not each: a handler that always panics would flood the log.
-            tracing::error!(pe = %self.plan.name, hook = what, dead_letters = self.tally.dead_letters,
+            tracing::error!(pe = %self.plan.name, hook = what, panics = self.tally.panics,
                 "a handler panicked; its instance and the event are dropped: {}", cause.0);
         }
         Out::each(&mut self.outlets, &mut |_, outlet| outlet.repair());

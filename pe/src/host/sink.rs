@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use membership::{NodeId, Time};
-use routing::{AnyOutlet, BatchHeader};
+use routing::{Ack, AnyOutlet, BatchHeader};
 
 use super::{AnyHost, Blueprint, Delivery, Here, Panic, Tally, contain};
+use crate::acker::Tracker;
 use crate::units::Scope;
-use crate::{EventType, OpenSink, Removal, Sink, SinkPlace, SpoutError};
+use crate::{EventType, Failure, OpenSink, Removal, Sink, SinkPlace, SpoutError};
 
 /// The reason under which events of a sink that failed are counted.
 pub(crate) const SINK_FAILED: &str = "sink failed";
@@ -16,7 +17,7 @@ pub(crate) const SINK_FAILED: &str = "sink failed";
 /// The sinks of a prototype in a container.
 pub(crate) struct SinkHost {
     /// By number; one that could not be opened is tried again for its next batch.
-    sinks: BTreeMap<u32, Box<dyn Sink>>,
+    sinks: BTreeMap<u32, Opened>,
     plan: Blueprint,
     /// The event type of each input.
     events: Vec<EventType>,
@@ -24,7 +25,14 @@ pub(crate) struct SinkHost {
     node: NodeId,
     container: u16,
     tally: Tally,
+    tracker: Tracker,
     failures: u64,
+}
+
+/// A sink, and the acks of what it took and may not have written yet.
+struct Opened {
+    sink: Box<dyn Sink>,
+    taken: Vec<Ack>,
 }
 
 impl SinkHost {
@@ -35,11 +43,11 @@ impl SinkHost {
         node: NodeId,
         container: u16,
     ) -> Self {
-        let (sinks, tally) = (BTreeMap::new(), Tally::default());
-        Self { sinks, plan, events, open, node, container, tally, failures: 0 }
+        let (sinks, tally, tracker) = (BTreeMap::new(), Tally::default(), Tracker::default());
+        Self { sinks, plan, events, open, node, container, tally, tracker, failures: 0 }
     }
 
-    fn open(&mut self, number: u32) -> Result<&mut dyn Sink, SpoutError> {
+    fn open(&mut self, number: u32) -> Result<&mut Opened, SpoutError> {
         if !self.sinks.contains_key(&number) {
             let place = SinkPlace {
                 name: &self.plan.name,
@@ -50,16 +58,17 @@ impl SinkHost {
                 is_alone: number != BatchHeader::NO_TASK && self.plan.tasks == 1,
             };
             let sink = contain(|| (self.open)(place)).unwrap_or_else(Panic::refuse)?;
-            self.sinks.insert(number, sink);
+            self.sinks.insert(number, Opened { sink, taken: Vec::new() });
         }
-        Ok(&mut **self.sinks.get_mut(&number).expect("opened above"))
+        Ok(self.sinks.get_mut(&number).expect("opened above"))
     }
 
     /// Flushes and drops the sinks of some numbers.
     fn close(&mut self, is_gone: impl Fn(u32) -> bool) {
         let gone: Vec<_> = self.sinks.extract_if(.., |number, _| is_gone(*number)).collect();
-        for (_, mut sink) in gone {
+        for (_, Opened { mut sink, mut taken }) in gone {
             let flushed = contain(|| sink.flush()).unwrap_or_else(Panic::refuse);
+            self.tracker.settle(&mut taken, flushed.is_ok(), Failure::SinkFailed);
             let dropped = contain(|| drop(sink)).or_else(Panic::refuse);
             if let Err(error) = flushed.and(dropped) {
                 self.failed(&error);
@@ -84,14 +93,20 @@ impl Panic {
 
 impl AnyHost for SinkHost {
     fn deliver(&mut self, delivery: Delivery<'_>) {
-        let rows = self.events[delivery.input].batches.rows(delivery.batch);
+        let batches = self.events[delivery.input].batches;
+        let (rows, runs) = (batches.rows(delivery.batch), batches.runs(delivery.batch));
         let count = rows.len() as u64;
-        let written = self
-            .open(delivery.task)
-            .and_then(|sink| contain(|| sink.write(rows)).unwrap_or_else(Panic::refuse));
+        let written = self.open(delivery.task).and_then(|opened| {
+            contain(|| opened.sink.write(rows)).unwrap_or_else(Panic::refuse)?;
+            // What is gathered is lost with the process: it is acked when it is written.
+            let of_trees = runs.iter().filter(|run| run.root != 0);
+            opened.taken.extend(of_trees.map(|run| Ack { root: run.root, edges: run.edge }));
+            Ok(())
+        });
         match written {
             Ok(()) => self.tally.applied += count,
             Err(error) => {
+                self.tracker.fail_all(runs, Failure::SinkFailed);
                 *self.tally.discarded.entry(SINK_FAILED).or_default() += count;
                 self.failed(&error);
             }
@@ -131,8 +146,12 @@ impl AnyHost for SinkHost {
     }
 
     fn idle(&mut self) {
-        let flush =
-            |sink: &mut Box<dyn Sink>| contain(|| sink.flush()).unwrap_or_else(Panic::refuse).err();
+        let tracker = &mut self.tracker;
+        let flush = |Opened { sink, taken }: &mut Opened| {
+            let flushed = contain(|| sink.flush()).unwrap_or_else(Panic::refuse);
+            tracker.settle(taken, flushed.is_ok(), Failure::SinkFailed);
+            flushed.err()
+        };
         let failed: Vec<_> = self.sinks.values_mut().filter_map(flush).collect();
         failed.iter().for_each(|error| self.failed(error));
     }
@@ -143,5 +162,9 @@ impl AnyHost for SinkHost {
 
     fn tally(&mut self) -> &mut Tally {
         &mut self.tally
+    }
+
+    fn tracker(&mut self) -> &mut Tracker {
+        &mut self.tracker
     }
 }

@@ -10,12 +10,13 @@ use membership::Time;
 use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event};
 
 use super::{AnyHost, Blueprint, Delivery, Desk, Here, Mark, Pass, Tally, contain, contain_each};
+use crate::acker::Tracker;
 use crate::chunk::{ChunkWriter, Copied};
 use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
 use crate::units::{Scope, Units};
-use crate::{Ctx, Inputs, KeyRef, On, Outputs, Pe, Removal};
+use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal};
 
 /// The numbered instances of a prototype in a container.
 pub(crate) struct TasksHost<P: Pe> {
@@ -99,8 +100,10 @@ impl<P: Pe> TasksHost<P> {
         let task = self.instances.get_mut(&self.task).expect("made before");
         let trigger = self.desk.plan.trigger;
         let mut ctx = self.desk.ctx(self.now);
+        let runs = batch.runs.as_slice();
         let mut mark = Mark::new(at);
         while mark.at < batch.len() {
+            ctx.follow(mark.at, runs);
             task.pe.on(batch.columns.get(row(mark.at)), &mut ctx);
             if let Some(trigger) = trigger {
                 task.beat(self.now, trigger, &mut ctx);
@@ -180,19 +183,22 @@ impl<P: Pe> Receive<P> for TasksHost<P> {
     where
         P: On<E>,
     {
-        let before = self.desk.tally.dead_letters;
+        let before = self.desk.tally.panics;
         self.note(self.task);
+        self.desk.tracker.begin(batch.runs.as_slice());
         contain_each(
             self,
             batch.len(),
             |host, at| host.run(batch, at),
             |host, _, cause| {
                 host.drop_quietly(host.task);
+                host.desk.tracker.fail(Failure::Panicked);
                 host.desk.bury("on", cause);
             },
         );
-        let dead = self.desk.tally.dead_letters - before;
-        self.desk.tally.applied += batch.len() as u64 - dead;
+        self.desk.tracker.finish(batch.runs.as_slice());
+        let lost = self.desk.tally.panics - before;
+        self.desk.tally.applied += batch.len() as u64 - lost;
     }
 }
 
@@ -286,5 +292,9 @@ impl<P: Pe> AnyHost for TasksHost<P> {
 
     fn tally(&mut self) -> &mut Tally {
         &mut self.desk.tally
+    }
+
+    fn tracker(&mut self) -> &mut Tracker {
+        &mut self.desk.tracker
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use routing::Schema;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::model::{Delivery, Trigger};
+use super::model::{AckPlan, Delivery, Trigger};
 use super::plan::{Grouping, InputPlan, InstancePlan, Plan, Prototype};
 
 /// The hash of everything in the plan that has a meaning: all but the warnings, and but what
@@ -30,7 +30,12 @@ pub(super) fn write_text(out: &mut String, text: &str) {
 pub(super) fn render(plan: &Plan, delivery: Delivery) -> String {
     let mut out = String::from("topology 1 ");
     write_text(&mut out, &plan.name);
-    let _ = writeln!(out, " delivery {}", delivery.as_str());
+    let _ = write!(out, " delivery {}", delivery.as_str());
+    if let Some(AckPlan { granularity, max_pending, timeout, attempts }) = plan.acks {
+        let _ = write!(out, " ack {granularity} {max_pending} {attempts}");
+        write_duration(&mut out, "timeout", Some(timeout));
+    }
+    out.push('\n');
     for stream in &plan.streams {
         out.push_str("stream ");
         write_text(&mut out, &stream.name);

@@ -31,6 +31,8 @@ pub struct Topology {
     pub name: String,
     /// What is promised for each event.
     pub delivery: Delivery,
+    /// How it is found out that events were lost; of no consequence under at-most-once.
+    pub ack: AckPlan,
     /// What is said about streams; a stream need not be declared.
     pub streams: BTreeMap<String, StreamSpec>,
     /// The sources.
@@ -62,6 +64,9 @@ pub enum Delivery {
     /// An event is handled once or, if something breaks, not at all.
     #[default]
     AtMostOnce,
+    /// Each event of a spout, and all that came of it, is handled once at least: what may have been lost is
+    /// read again.
+    AtLeastOnce,
 }
 
 impl Delivery {
@@ -69,9 +74,37 @@ impl Delivery {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AtMostOnce => "at-most-once",
+            Self::AtLeastOnce => "at-least-once",
         }
     }
 }
+
+/// How it is found out that events were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckPlan {
+    /// How many events of a spout make a tree. One is Storm's: then one event is read again when something of
+    /// it was lost. More cost less, and are read again together.
+    pub granularity: u32,
+    /// How many trees of a container may be pending before its spouts wait. Too few, and spouts wait for acks
+    /// while there is room; too many, and more is read again when a node is lost.
+    pub max_pending: u32,
+    /// How long younger trees may be completed while nothing is heard of one before it is read again. It must be
+    /// longer than anything holds an event back, such as a window.
+    pub timeout: Duration,
+    /// How often a tree is tried that fails for a reason of its own, before it is a dead letter.
+    pub attempts: u32,
+}
+
+impl Default for AckPlan {
+    fn default() -> Self {
+        Self { granularity: 1, max_pending: 1 << 16, timeout: Duration::from_secs(30), attempts: 5 }
+    }
+}
+
+/// The most events that make a tree.
+pub const GRANULARITY_MAX: u32 = 1 << 16;
+/// The most trees that may be pending in a container.
+pub const PENDING_MAX: u32 = 1 << 20;
 
 /// What is said about a stream: so far, only that it exists and that its emitters wait when it is
 /// full.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use routing::Schema;
 
 use super::diagnostic::Diagnostic;
-use super::model::Trigger;
+use super::model::{AckPlan, Trigger};
 use super::params::Params;
 
 /// A topology that can run.
@@ -19,6 +19,8 @@ pub struct Plan {
     /// Differs between any two plans that mean different things; equal for texts that differ in
     /// comments, in the order of keys or in the spelling of values.
     pub hash: u64,
+    /// How it is found out that events were lost, under at-least-once.
+    pub acks: Option<AckPlan>,
     /// All streams, by name.
     pub streams: Vec<StreamPlan>,
     /// The spouts by name, then the PEs by name.

@@ -16,7 +16,7 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::graph;
 use super::inputs::{inputs, instances};
 use super::located::Located;
-use super::model::{EDGES_MAX, Emits, InputSpec, PeSpec, Topology};
+use super::model::{Delivery, EDGES_MAX, Emits, InputSpec, PeSpec, Topology};
 use super::param::Param;
 use super::params::{ParamValue, Params};
 use super::plan::{Edge, InputPlan, InstancePlan, Plan, Prototype};
@@ -57,6 +57,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
     let mut plan = Plan {
         name: topology.name.clone(),
         hash: 0,
+        acks: (topology.delivery == Delivery::AtLeastOnce).then_some(topology.ack),
         streams: streams.plans(),
         prototypes,
         edges,

@@ -11,14 +11,14 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::document::{Document, Entry, Table};
 use super::located::Located;
 use super::model::{
-    Delivery, EDGES_MAX, Emits, InputSpec, PARALLELISM_MAX, PROTOTYPES_MAX, PeSpec, SpoutSpec,
-    StatedGrouping, StreamSpec, Topology, Trigger,
+    AckPlan, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, PARALLELISM_MAX, PENDING_MAX,
+    PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
 };
 use super::params::ParamValue;
 
 const DELIVERIES: &[(&str, Option<Delivery>)] = &[
     ("at-most-once", Some(Delivery::AtMostOnce)),
-    ("at-least-once", None),
+    ("at-least-once", Some(Delivery::AtLeastOnce)),
     ("exactly-once", None),
 ];
 
@@ -47,16 +47,16 @@ pub(super) fn read(text: &str) -> Result<Topology, Vec<Diagnostic>> {
 fn topology(mut root: Table<'_>, problems: &mut Problems) -> Topology {
     let name = root.required("name", problems).and_then(|entry| entry.name("topology", problems));
     let delivery = root.entry("delivery").and_then(|entry| entry.choice(DELIVERIES, problems));
+    let delivery = delivery.map(Located::into_value).unwrap_or_default();
     let topology = Topology {
         name: name.unwrap_or_default().into_value(),
-        delivery: delivery.map(Located::into_value).unwrap_or_default(),
+        delivery,
+        ack: ack(&mut root, delivery, problems),
         streams: named(&mut root, "stream", stream, problems),
         spouts: named(&mut root, "spout", spout, problems),
         pes: named(&mut root, "pe", pe, problems),
     };
-    for key in ["ack", "max_pending", "test"] {
-        root.unavailable(key, problems);
-    }
+    root.unavailable("test", problems);
     root.finish(problems);
     let prototypes = topology.spouts.len() + topology.pes.len();
     if prototypes > PROTOTYPES_MAX {
@@ -64,6 +64,35 @@ fn topology(mut root: Table<'_>, problems: &mut Problems) -> Topology {
         problems.push(Diagnostic::new(message));
     }
     topology
+}
+
+/// What is said of acks, which there are under at-least-once only.
+fn ack(root: &mut Table<'_>, delivery: Delivery, problems: &mut Problems) -> AckPlan {
+    let (mut plan, default) = (AckPlan::default(), AckPlan::default());
+    let (ack, pending) = (root.entry("ack"), root.entry("max_pending"));
+    if delivery == Delivery::AtMostOnce {
+        for entry in [&ack, &pending].into_iter().flatten() {
+            let key = entry.key();
+            let problem = Diagnostic::new(format!("`{key}` needs `delivery = \"at-least-once\"`"));
+            let problem = problem.at(entry.key_span(), "there are no acks");
+            problems.push(problem.with_help("events that may be lost are not acked".to_owned()));
+        }
+    }
+    let pending = pending.and_then(|entry| entry.integer(1..=PENDING_MAX, problems));
+    plan.max_pending = pending.map_or(default.max_pending, Located::into_value);
+    if let Some(mut table) = ack.and_then(|entry| entry.table("[ack]".to_owned(), problems)) {
+        let integer = |entry: Option<Entry<'_>>, most: u32, problems: &mut Problems| {
+            entry.and_then(|entry| entry.integer(1..=most, problems)).map(Located::into_value)
+        };
+        let granularity = integer(table.entry("granularity"), GRANULARITY_MAX, problems);
+        plan.granularity = granularity.unwrap_or(default.granularity);
+        let attempts = integer(table.entry("attempts"), 1_000, problems);
+        plan.attempts = attempts.unwrap_or(default.attempts);
+        let timeout = table.entry("timeout").and_then(|entry| entry.duration(problems));
+        plan.timeout = timeout.map_or(default.timeout, Located::into_value);
+        table.finish(problems);
+    }
+    plan
 }
 
 /// The tables `[what.NAME]`, each read by `read`.

@@ -521,20 +521,25 @@ name = "b""#,
         (
             r#"name = "top-words""#,
             r#"name = "a"
-ack = { granularity = "event" }"#,
-            "2:1 ack | `ack` is not available in this version | not available | -",
+ack = { granularity = 64 }"#,
+            "2:1 ack | `ack` needs `delivery = \"at-least-once\"` | there are no acks | events that may be lost are not acked",
         ),
         (
             r#"name = "top-words""#,
             r#"name = "a"
 max_pending = 5"#,
-            "2:1 max_pending | `max_pending` is not available in this version | not available | -",
+            "2:1 max_pending | `max_pending` needs `delivery = \"at-least-once\"` | there are no acks | events that may be lost are not acked",
         ),
         (
             r#"name = "top-words""#,
             r#"name = "a"
-delivery = "at-least-once""#,
-            r#"2:12 "at-least-once" | `delivery = "at-least-once"` is not available in this version | not available | -"#,
+delivery = "at-least-once"
+ack = { granularity = 0, attempts = "five", timeout = 30 }
+max_pending = 2000000"#,
+            r#"3:23 0 | `granularity` must be from 1 to 65536 | out of range | -
+3:37 "five" | `attempts` must be an integer, not a string | an integer is expected | -
+3:55 30 | the duration of `timeout` has no unit | not a duration | write a whole number and its unit: "250ms", "1s", "10m" or "2h"
+4:15 2000000 | `max_pending` must be from 1 to 1048576 | out of range | -"#,
         ),
         (
             r#"name = "top-words""#,
@@ -564,7 +569,7 @@ delivery = true"#,
             r#"name = "top-words""#,
             r#"name = "a"
 whatever = 1"#,
-            "2:1 whatever | unknown key `whatever` | not a key of the top level | known keys: `name`, `delivery`, `stream`, `spout`, `pe`, `ack`, `max_pending`, `test`",
+            "2:1 whatever | unknown key `whatever` | not a key of the top level | known keys: `name`, `delivery`, `ack`, `max_pending`, `stream`, `spout`, `pe`, `test`",
         ),
         (
             "[stream.words]",

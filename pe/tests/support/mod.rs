@@ -19,9 +19,9 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::{Plan, Topology};
 use pe::{
-    Action, Alone, ChunkKind, Container, Ctx, Emits, Event, Home, Input, Layout, Next, Opening,
-    PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows, RunReport,
-    Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
+    Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Emits, Event, Home, Input, Layout, Next,
+    Opening, PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows,
+    RunReport, Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
 };
 use routing::{
     BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal,
@@ -67,6 +67,8 @@ pub(crate) struct Cluster {
     /// The most things that were on one way, and the most bytes of frames on all.
     pub(crate) peak: BTreeMap<Way, usize>,
     pub(crate) closed: Vec<(PartitionName, Option<PartitionReport>)>,
+    /// Events that were tried often enough.
+    pub(crate) letters: Vec<DeadLetter>,
     /// Chunks that were given, and what became of those that were staged.
     pub(crate) chunks: VecDeque<(u64, Vec<u8>, ChunkKind)>,
     pub(crate) staged: VecDeque<(u64, Result<(), String>)>,
@@ -109,6 +111,7 @@ impl Cluster {
             stalled: BTreeSet::new(),
             peak: BTreeMap::new(),
             closed: Vec::new(),
+            letters: Vec::new(),
             chunks: VecDeque::new(),
             staged: VecDeque::new(),
             places: Vec::new(),
@@ -139,11 +142,11 @@ impl Cluster {
             |node| self.places.iter().find(|place| place.node == node).map(|place| place.since);
         self.places = members
             .iter()
-            .map(|&(node, containers)| Place {
-                node,
-                containers,
-                since: since(node).unwrap_or(self.epoch),
-                is_active: true,
+            .map(|&(node, containers)| {
+                let since = since(node).unwrap_or(self.epoch);
+                // Another life has another number.
+                let number = u16::try_from(since.0 * 16 + node.0).unwrap();
+                Place { node, containers, since, number, is_drained: false, is_active: true }
             })
             .collect();
         let slots = self.table.owners().iter().copied().map(Home::first);
@@ -315,6 +318,7 @@ impl Cluster {
             prototype: prototype.unwrap(),
             name: PartitionName::new(name),
             position,
+            skip: 0,
         };
         self.give(to, input);
     }
@@ -356,6 +360,7 @@ impl Cluster {
             Action::Chunk { handoff, bytes, kind } => {
                 self.chunks.push_back((handoff, bytes, kind));
             }
+            Action::Bury(letter) => self.letters.push(letter),
             Action::Staged { handoff, outcome } => self.staged.push_back((handoff, outcome)),
             Action::Stopped => {
                 self.stopped.insert(from);

@@ -3,7 +3,7 @@
 use super::order::Order;
 use super::{Lane, ROWS_MAX, Ready, Spread};
 use crate::column::narrow;
-use crate::{Batch, Columns, Event, Key, KeyFields, Packed};
+use crate::{Batch, Columns, Event, Key, KeyFields, Owing, Packed};
 
 /// An edge, at the side of its producer.
 pub(super) struct Route<E: Event> {
@@ -41,6 +41,7 @@ pub(super) struct Exit<'o, E: Event> {
     pub(super) is_forwarded: bool,
     pub(super) ready: &'o mut Vec<Ready>,
     pub(super) spare: &'o mut Vec<Box<Batch<E>>>,
+    pub(super) owing: &'o mut Owing,
 }
 
 impl<E: Event> Exit<'_, E> {
@@ -88,6 +89,31 @@ impl<E: Event> Route<E> {
         (field, key): (usize, Packed),
         spare: &mut Vec<Box<Batch<E>>>,
     ) -> Option<usize> {
+        let (place, batch) = self.copy(event, (field, key), spare);
+        batch.is_full().then_some(place)
+    }
+
+    /// The same for an event of a tree; gives the id that is owed to it from now on, too.
+    #[inline(always)]
+    pub(super) fn push_tracked(
+        &mut self,
+        event: E::Ref<'_>,
+        key: (usize, Packed),
+        root: u64,
+        spare: &mut Vec<Box<Batch<E>>>,
+        owing: &mut Owing,
+    ) -> (u64, Option<usize>) {
+        let (place, batch) = self.copy(event, key, spare);
+        (batch.plant(root, &mut owing.ids), batch.is_full().then_some(place))
+    }
+
+    #[inline(always)]
+    fn copy(
+        &mut self,
+        event: E::Ref<'_>,
+        (field, key): (usize, Packed),
+        spare: &mut Vec<Box<Batch<E>>>,
+    ) -> (usize, &mut Batch<E>) {
         let hash = key.hash();
         let place = match &self.spread {
             Spread::Slots(table) => in_table(table, hash),
@@ -99,7 +125,7 @@ impl<E: Event> Route<E> {
             None => fresh(open, spare),
         };
         batch.push(event, field, key, hash);
-        batch.is_full().then_some(place)
+        (place, batch)
     }
 
     /// Events that came here and were not passed on.
@@ -133,7 +159,7 @@ impl<E: Event> Route<E> {
             // What is passed on goes alone: its company would pass as passed on, too.
             let waiting = if exit.is_forwarded { None } else { self.lanes[lane].open.take() };
             let mut filled = waiting.unwrap_or_else(|| exit.spare.pop().unwrap_or_default());
-            filled.extend_rows(&batch, rows);
+            filled.extend_owed(&batch, rows, exit.owing);
             if exit.is_forwarded
                 || filled.columns.rows() * 2 > ROWS_MAX
                 || filled.columns.is_heavy()
@@ -147,14 +173,16 @@ impl<E: Event> Route<E> {
             here if here < self.lanes.len() => {
                 let rows = self.order.of(here);
                 if rows.is_empty() {
+                    batch.retire(exit.owing);
                     batch.clear();
                     exit.spare.push(batch);
                     return;
                 }
-                batch.choose(rows);
+                batch.narrow_to(rows, exit.owing);
                 self.leave(here, batch, exit);
             }
             _ => {
+                batch.retire(exit.owing);
                 batch.clear();
                 exit.spare.push(batch);
             }

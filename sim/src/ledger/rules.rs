@@ -36,6 +36,25 @@ pub(super) fn a_number_is_emitted_once(now: Time, told: Told, next: u64) -> Resu
     })
 }
 
+pub(super) fn no_number_is_left_out(now: Time, told: Told, next: u64) -> Result<(), Violation> {
+    holds("no_number_is_left_out", now, told.number <= next, || {
+        format!("{told:?} where {next} was to come")
+    })
+}
+
+pub(super) fn what_is_committed_was_applied(
+    now: Time,
+    partition: u64,
+    committed: u64,
+    first: Option<u64>,
+) -> Result<(), Violation> {
+    holds("what_is_committed_was_applied", now, first.is_none(), || {
+        format!(
+            "partition {partition} is committed up to {committed}, and {first:?} was not applied"
+        )
+    })
+}
+
 pub(super) fn an_event_was_emitted(
     now: Time,
     told: Told,

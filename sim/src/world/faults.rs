@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use membership::view_log::DiskId;
 
+use node::Input;
+
 use super::{Due, Missed, Rule, Undo, World};
 use crate::disk::Disk;
 use crate::fault::{Deed, Fault};
@@ -158,6 +160,12 @@ impl World {
                         Missed::Letter(from, letter) => (from, letter),
                         Missed::Synced(stamp) => {
                             self.persisted(machine, stamp);
+                            continue;
+                        }
+                        Missed::Kept => {
+                            self.step(machine, |process, step, out| {
+                                process.step(step, Input::Kept, out);
+                            });
                             continue;
                         }
                     };

@@ -33,6 +33,7 @@ pub(super) fn next(
     after.move_tasks(&world);
     after.hold(head, next);
     after.start(next);
+    after.number(next);
     after
 }
 
@@ -109,6 +110,26 @@ impl World<'_> {
 }
 
 impl Assignment {
+    /// Gives new members numbers.
+    fn number(&mut self, next: &Head) {
+        self.numbers.retain(|&log, _| seat_of(next, log).is_some());
+        let mut taken: BTreeSet<u16> = self.numbers.values().copied().collect();
+        for seat in &next.seats {
+            if self.numbers.contains_key(&seat.log) {
+                continue;
+            }
+            // There are fewer members than numbers: a view of so many would be too large to be sent.
+            let fresh = |last: u16| last.checked_add(1).unwrap_or(1);
+            let mut number = fresh(self.last_number);
+            while taken.contains(&number) && taken.len() < usize::from(u16::MAX) {
+                number = fresh(number);
+            }
+            taken.insert(number);
+            self.numbers.insert(seat.log, number);
+            self.last_number = number;
+        }
+    }
+
     fn heed(&mut self, cause: &Cause, number: Epoch) {
         match cause {
             Cause::Installed(..) => {}
@@ -119,11 +140,17 @@ impl Assignment {
                     topology.phase = *phase;
                 }
             }
-            Cause::Listed { topology, prototype, by } => {
-                let spouts = &mut self.topologies[usize::from(*topology)].spouts;
-                let maker = spouts.get_mut(prototype).expect("only what is wanted is heeded");
+            Cause::Listed { topology, prototype, by, count } => {
+                let topology = &mut self.topologies[usize::from(*topology)];
+                let maker = topology.spouts.get_mut(prototype);
+                let maker = maker.expect("only what is wanted is heeded");
                 // Of two who listed, one makes the tokens.
-                maker.get_or_insert(*by);
+                if maker.is_none() {
+                    *maker = Some(*by);
+                    if let Some(partitions) = &mut topology.partitions {
+                        partitions.insert(*prototype, *count);
+                    }
+                }
             }
             Cause::Holds(log) => {
                 self.holders.insert(*log);
@@ -248,7 +275,9 @@ impl Assignment {
         let (seats, former) = (Seats::new(head), Seats::new(before));
         self.holders.retain(|&log| seats.of(log).is_some());
         if had_holders && self.holders.is_empty() {
-            let running = self.topologies.iter_mut().filter(|t| t.phase == Phase::Running);
+            // Partitions that outlive their nodes are found again on the disks.
+            let running = self.topologies.iter_mut();
+            let running = running.filter(|t| t.phase == Phase::Running && t.partitions.is_none());
             running.flat_map(|t| t.spouts.values_mut()).for_each(|maker| *maker = None);
         }
         let mut makers = self.topologies.iter().flat_map(|t| t.spouts.values());

@@ -17,6 +17,8 @@ pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> 
         node: seat.node(),
         since: body.since(seat),
         containers: seat.member.containers,
+        number: body.numbers.get(&seat.log).copied().unwrap_or(0),
+        is_drained: body.drained.contains(&seat.log),
         is_active: is_active(seat),
     });
     let seats = Seats::new(head);

@@ -3,6 +3,8 @@
 //! Proposers propose only what is valid; acceptors and learners check it all the same. What cannot be
 //! checked here is whether a set has really installed: that is known to its owner alone.
 
+use std::collections::BTreeSet;
+
 use membership::Epoch;
 use membership::view_log::{Head, Seats};
 use pe::{CONTAINERS_MAX, Phase};
@@ -29,6 +31,14 @@ pub(super) fn check(body: &Assignment, head: &Head) -> Result<(), &'static str> 
     let tasks = body.topologies.iter().flat_map(|topology| topology.tasks.values());
     if tasks.map(Vec::len).sum::<usize>() > TASKS_MAX {
         return Err("it has too many numbered instances");
+    }
+    let distinct: BTreeSet<_> = body.numbers.values().collect();
+    let is_numbered = head.seats.iter().all(|seat| body.numbers.contains_key(&seat.log));
+    if !is_numbered || distinct.len() != head.seats.len() || body.numbers.len() != distinct.len() {
+        return Err("its members are not numbered");
+    }
+    if distinct.contains(&0) {
+        return Err("a member has the number zero");
     }
     let seats = Seats::new(head);
     for (_, share) in body.shares() {
@@ -74,6 +84,10 @@ pub(super) fn check_next(
     if after.slots.len() != before.slots.len() || after.expected_nodes != before.expected_nodes {
         return Err("it has other settings of the cluster");
     }
+    let kept = before.numbers.iter().filter_map(|(log, one)| Some((one, after.numbers.get(log)?)));
+    if kept.into_iter().any(|(one, two)| one != two) {
+        return Err("a member has another number than before");
+    }
     let seats = Seats::new(head);
     let is_begun_anew = before.holders.iter().all(|&log| seats.of(log).is_none());
     if after.topologies.len() != before.topologies.len()
@@ -104,6 +118,7 @@ fn follows(before: &TopologyState, after: &TopologyState, is_begun_anew: bool) -
     let tasks = before.tasks.iter().zip(&after.tasks);
     is_same
         && is_step
+        && before.partitions.is_some() == after.partitions.is_some()
         && before.spouts.len() == after.spouts.len()
         && before.tasks.len() == after.tasks.len()
         && spouts.into_iter().all(|(one, two)| {

@@ -66,6 +66,7 @@ fn first() -> (Head, Assignment) {
         phase: Phase::Waiting,
         tasks: BTreeMap::from([(3, vec![share(); TASKS as usize])]),
         spouts: BTreeMap::from([(0, None)]),
+        partitions: None,
     };
     let mut body = Assignment {
         expected_nodes: 2,
@@ -74,6 +75,8 @@ fn first() -> (Head, Assignment) {
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
         drained: BTreeSet::new(),
+        numbers: BTreeMap::from([(log(1, 1), 1)]),
+        last_number: 1,
     };
     body.place_first_tasks(&member(1, 1), log(1, 1));
     (head(1, &[(1, 1, State::Active)]), body)
@@ -203,18 +206,18 @@ fn phases_go_forward_only_and_not_while_something_moves() {
 #[test]
 fn partitions_are_listed_once() {
     let two = two_nodes();
-    let by = |node| Cause::Listed { topology: 0, prototype: 0, by: log(node, 1) };
+    let by = |node| Cause::Listed { topology: 0, prototype: 0, by: log(node, 1), count: 4 };
     let listed = follow(&two, head(5, &[(1, 1, ACTIVE), (2, 1, ACTIVE)]), &[by(1), by(2)]);
     assert!(listed.1.topologies[0].spouts[&0].is_some());
     assert!(!listed.1.wants(&listed.0, &by(1)) && !listed.1.wants(&listed.0, &by(2)));
-    let odd = Cause::Listed { topology: 0, prototype: 9, by: log(1, 1) };
+    let odd = Cause::Listed { topology: 0, prototype: 9, by: log(1, 1), count: 4 };
     assert!(!two.1.wants(&two.0, &odd));
 }
 
 #[test]
 fn when_every_process_is_gone_a_topology_begins_anew() {
     let maker = |at: &(Head, Assignment)| at.1.topologies[0].spouts[&0];
-    let by = Cause::Listed { topology: 0, prototype: 0, by: log(1, 1) };
+    let by = Cause::Listed { topology: 0, prototype: 0, by: log(1, 1), count: 4 };
     let seats = |one, two| [(1, one, ACTIVE), (2, two, ACTIVE)];
     let listed = follow(&two_nodes(), head(5, &seats(1, 1)), &[by]);
     let one = follow(&listed, head(6, &seats(2, 1)), &[]);

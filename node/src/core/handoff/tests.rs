@@ -53,6 +53,8 @@ fn view(epoch: u64) -> View {
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
         drained: BTreeSet::new(),
+        numbers: BTreeMap::from([(log(1), 1), (log(2), 2)]),
+        last_number: 2,
     };
     View { head, body }
 }

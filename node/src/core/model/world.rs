@@ -97,7 +97,9 @@ pub(super) fn first_view() -> View {
         lost: Vec::new(),
     };
     let founder = (member(NodeId(1), Run(1)), log_of(NodeId(1), Run(1)));
-    let body = Assignment::first(&setup(), &founder.0, founder.1);
+    let mut body = Assignment::first(&setup(), &founder.0, founder.1);
+    body.numbers = head.seats.iter().map(|seat| seat.log).zip(1..).collect();
+    body.last_number = u16::try_from(NODES).expect("there are few");
     View { head, body }
 }
 

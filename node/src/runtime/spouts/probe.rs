@@ -75,7 +75,14 @@ impl Probe {
             Registry::new().spout::<S>("spout").sink("collect", NO_PARAMS, opener(&fields));
         let plans = [Arc::new(plan(&registry, text).unwrap())];
         let (me, since) = (NodeId(7), Epoch(1));
-        let places = vec![Place { node: me, since, containers: 1, is_active: true }];
+        let places = vec![Place {
+            node: me,
+            since,
+            containers: 1,
+            number: 1,
+            is_drained: false,
+            is_active: true,
+        }];
         let slots = vec![Home::first(me); 16];
         let (tasks, phases) =
             (spread_tasks(&plans, &active_containers(&places)), vec![Phase::Running]);
@@ -85,7 +92,7 @@ impl Probe {
         let waker = Waker::new(move || sender.send(()).unwrap_or_default());
         let container = Container::new(0, layout, &registry, &plans, waker);
         let mut probe = Self { container: Some(container), fields, woken };
-        probe.step(0.0, Input::Open { topology: 0, prototype: 0, name, position });
+        probe.step(0.0, Input::Open { topology: 0, prototype: 0, name, position, skip: 0 });
         probe
     }
 

@@ -75,24 +75,25 @@ impl Run {
         from: ContainerId,
         header: BatchHeader,
         mut batch: AnyBatch,
-        has_strays: bool,
         desk: &mut Desk,
     ) -> (BatchHeader, Option<AnyBatch>) {
         let Sorted { mut wait, now } = self.sort(from, &header, &batch, desk);
         let mut left = header;
-        if now.is_empty() && !has_strays && wait.len() == 1 {
+        if now.is_empty() && wait.len() == 1 {
             let (origin, rows) = wait.remove(0);
             self.keep(from, (&mut left, rows.len()), batch, origin, desk);
             return (left, None);
         }
-        let side = &mut self.edges[usize::from(header.edge)];
-        if !wait.is_empty() {
-            side.event.batches.choose(&mut *batch, &now);
+        if wait.is_empty() {
+            return (left, Some(batch));
         }
         for (origin, rows) in wait {
-            let picked = self.edges[usize::from(header.edge)].pick(&batch, &rows);
+            let side = &mut self.edges[usize::from(header.edge)];
+            let picked = side.pick(&batch, &rows, &mut self.acks.owing);
             self.keep(from, (&mut left, rows.len()), picked, origin, desk);
         }
+        let batches = self.edges[usize::from(header.edge)].event.batches;
+        batches.narrow_to(&mut *batch, &now, &mut self.acks.owing);
         (left, Some(batch))
     }
 

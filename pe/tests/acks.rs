@@ -1,0 +1,404 @@
+//! Trees: none is complete before all of it was handled, and none hangs, whatever is lost on the way.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use pe as starling;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use pe::{
+    Anchor, Ctx, Event, Failure, Input, On, Param, Params, Pe, Position, Registry, RunReport,
+};
+use proptest::prelude::*;
+use routing::ContainerId;
+use serde::{Deserialize, Serialize};
+use support::{Cluster, Feed, Lend, Written, at, feed, host};
+
+#[expect(dead_code, reason = "each test file uses its part")]
+mod support;
+
+/// An event that knows which way it came.
+#[derive(Clone, Event)]
+struct Item {
+    id: u64,
+    path: String,
+}
+
+impl Lend for Item {
+    fn lend(&self) -> ItemRef<'_> {
+        ItemRef { id: self.id, path: &self.path }
+    }
+}
+
+/// Passes each event on `copies` times, under its own name.
+#[derive(Default, Serialize, Deserialize)]
+struct Step {
+    name: String,
+    copies: i64,
+    /// Events that wait for the next one.
+    held: Vec<(Anchor, u64, String)>,
+    is_holding: bool,
+    is_flaky: bool,
+}
+
+thread_local! {
+    /// What a flaky step failed at, once.
+    static FAILED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+impl Step {
+    fn next(&self, path: &str, copy: i64) -> String {
+        format!("{path}/{}{copy}", self.name)
+    }
+
+    fn let_go(&mut self, ctx: &mut Ctx<'_, Item>) {
+        for (mut anchor, id, path) in std::mem::take(&mut self.held) {
+            for copy in 0..self.copies {
+                ctx.emit_anchored(&mut anchor, ItemRef { id, path: &self.next(&path, copy) });
+            }
+            ctx.ack(anchor);
+        }
+    }
+}
+
+impl Pe for Step {
+    type In = Item;
+    type Out = Item;
+    const PARAMS: &'static [Param] = &[
+        Param::text("name", "its name").required(),
+        Param::integer("copies", "how many").required(),
+        Param::text("how", "what it does with them")
+            .one_of(&["plain", "holds", "flaky"])
+            .required(),
+    ];
+
+    fn create(_: pe::KeyRef<'_>, params: &Params) -> Self {
+        Self {
+            name: params.text("name").to_owned(),
+            copies: params.integer("copies"),
+            held: Vec::new(),
+            is_holding: params.text("how") == "holds",
+            is_flaky: params.text("how") == "flaky",
+        }
+    }
+
+    fn on_trigger(&mut self, ctx: &mut Ctx<'_, Item>) {
+        self.let_go(ctx);
+    }
+}
+
+impl On<Item> for Step {
+    fn on(&mut self, item: ItemRef<'_>, ctx: &mut Ctx<'_, Item>) {
+        if self.is_holding {
+            let anchor = ctx.hold();
+            self.held.push((anchor, item.id, item.path.to_owned()));
+            return;
+        }
+        let is_new = || FAILED.with_borrow_mut(|failed| failed.insert(item.path.to_owned()));
+        if self.is_flaky && item.id % 7 < 2 && is_new() {
+            if item.id.is_multiple_of(7) {
+                return ctx.fail();
+            }
+            panic!("once");
+        }
+        for copy in 0..self.copies {
+            ctx.emit(ItemRef { id: item.id, path: &self.next(item.path, copy) });
+        }
+    }
+}
+
+/// A topology drawn by proptest: who reads what.
+#[derive(Clone, Debug)]
+struct Dag {
+    steps: Vec<Drawn>,
+    granularity: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Drawn {
+    reads: BTreeSet<usize>,
+    copies: u32,
+    how: &'static str,
+    grouping: u8,
+}
+
+impl Dag {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "name = \"test\"\ndelivery = \"at-least-once\"\nmax_pending = 200\n\
+             ack = {{ granularity = {}, attempts = 20 }}\n\
+             spout.items = {{ type = \"items\", emits = \"s0\" }}\n",
+            self.granularity
+        );
+        let mut read = String::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            let how = [
+                "key = [\"id\"]",
+                "key = [\"path\"]",
+                "grouping = \"shuffle\"",
+                "key = [\"id\"]",
+                "grouping = \"global\"",
+            ][usize::from(step.grouping)];
+            let parallelism = match step.grouping {
+                2 | 3 => "parallelism = 3,",
+                _ => "",
+            };
+            let inputs = step.reads.iter().map(|from| format!("{{ stream = \"s{from}\", {how} }}"));
+            let inputs: Vec<_> = inputs.collect();
+            writeln!(
+                text,
+                "pe.p{at} = {{ type = \"step\", {parallelism} input = [{}], emits = \"s{}\", \
+                 trigger = {{ after = \"50ms\" }}, \
+                 params = {{ name = \"{at}.\", copies = {}, how = \"{}\" }} }}",
+                inputs.join(", "),
+                at + 1,
+                step.copies,
+                step.how,
+            )
+            .unwrap();
+            write!(read, "{{ stream = \"s{}\", grouping = \"global\" }},", at + 1).unwrap();
+        }
+        writeln!(text, "pe.out = {{ type = \"seen\", input = [{read}] }}").unwrap();
+        text
+    }
+
+    /// All that comes to the sink of an event.
+    fn paths(&self, id: u64) -> Vec<String> {
+        let mut streams = vec![vec![format!("{id}")]];
+        for (at, step) in self.steps.iter().enumerate() {
+            let taken = step.reads.iter().flat_map(|&from| &streams[from]);
+            let given = taken
+                .flat_map(|path| (0..step.copies).map(move |copy| format!("{path}/{at}.{copy}")));
+            streams.push(given.collect());
+        }
+        streams.split_off(1).into_iter().flatten().collect()
+    }
+}
+
+fn dag(hows: &'static [&'static str]) -> impl Strategy<Value = Dag> {
+    let step = |at: usize| {
+        let reads = prop::collection::btree_set(0..=at, 1..=2);
+        (reads, 0..3_u32, prop::sample::select(hows), 0..5_u8)
+    };
+    let steps = (step(0), step(1), step(2), step(3));
+    (steps, 1..5_usize, prop::sample::select(&[1_u32, 3, 64][..])).prop_map(
+        |((a, b, c, d), count, granularity)| {
+            let steps = [a, b, c, d].into_iter().take(count);
+            let drawn = |(reads, copies, how, grouping)| Drawn { reads, copies, how, grouping };
+            Dag { steps: steps.map(drawn).collect(), granularity }
+        },
+    )
+}
+
+/// A cluster under test, and what its sink has seen.
+struct Trial {
+    dag: Dag,
+    cluster: Cluster,
+    written: Written,
+    seen: BTreeMap<String, usize>,
+    items: u64,
+}
+
+impl Trial {
+    fn new(dag: Dag, nodes: &[u16], items: u64, seed: u64) -> Self {
+        FAILED.with_borrow_mut(BTreeSet::clear);
+        let written = Written::default();
+        let registry = Registry::new().spout::<Feed<Item, 13>>("items").pe::<Step>("step");
+        let cluster = Cluster::new(written.sink(registry, "seen"), &dag.text(), nodes, seed);
+        feed("a", (0..items).map(|id| Item { id, path: format!("{id}") }).collect());
+        Self { dag, cluster, written, seen: BTreeMap::new(), items }
+    }
+
+    fn look(&mut self) {
+        for line in self.written.take() {
+            let path = line.split("\"path\":\"").nth(1).unwrap().split('"').next().unwrap();
+            *self.seen.entry(path.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Whatever is committed has been handled, all of it. The feed emits in the order of its ids.
+    fn check(&mut self, committed: u64) {
+        self.look();
+        for id in 0..committed.min(self.items) {
+            for path in self.dag.paths(id) {
+                assert!(self.seen.contains_key(&path), "{path} is missing below {committed}");
+            }
+        }
+    }
+
+    /// What the partition has committed, and whether it is at its end.
+    fn committed(report: &RunReport) -> Option<(u64, bool)> {
+        let partition = report.hosts.iter().flat_map(|host| &host.partitions).next()?;
+        Some((partition.position.offset + partition.skip, partition.is_exhausted))
+    }
+
+    /// Goes on until all is done.
+    fn end(&mut self) -> RunReport {
+        for _ in 0..400 {
+            self.cluster.pass(Duration::from_millis(100));
+            let report = self.cluster.report();
+            let (committed, is_over) = Self::committed(&report).unwrap();
+            self.check(committed);
+            if is_over && report.trees.pending == 0 {
+                assert_eq!(committed, self.items, "all of it");
+                return report;
+            }
+        }
+        panic!("a tree hangs: {:#?}", self.cluster.report().trees);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// With nothing lost, nothing is read again, and everything comes once.
+    #[test]
+    fn a_tree_is_complete_when_all_of_it_was_handled(
+        dag in dag(&["plain", "holds"]),
+        seed: u64,
+    ) {
+        let mut trial = Trial::new(dag, &[2, 1], 300, seed);
+        trial.cluster.open("items", &["a"]);
+        for _ in 0..20 {
+            trial.cluster.turns(150);
+            let report = trial.cluster.report();
+            if let Some((committed, _)) = Trial::committed(&report) {
+                trial.check(committed);
+            }
+        }
+        let report = trial.end();
+        prop_assert_eq!(report.trees.replays, 0);
+        let trees = 300_u64.div_ceil(13).max(300_u64.div_ceil(u64::from(trial.dag.granularity)));
+        prop_assert!(report.trees.completed <= trees + 300_u64.div_ceil(13), "{:?}", report.trees);
+        let expected: BTreeSet<_> = (0..300).flat_map(|id| trial.dag.paths(id)).collect();
+        prop_assert_eq!(trial.seen.keys().collect::<BTreeSet<_>>(), expected.iter().collect());
+        prop_assert!(trial.seen.values().all(|&times| times == 1));
+    }
+
+    /// Handlers fail, units move, and nodes are killed and come back empty; the partition is opened again where it
+    /// was committed.
+    #[test]
+    fn what_is_committed_was_handled_whatever_is_lost(
+        dag in dag(&["plain", "flaky"]),
+        faults in prop::collection::vec((0..3_u8, 20..600_usize), 1..6),
+        seed: u64,
+    ) {
+        let mut trial = Trial::new(dag, &[2, 1, 1], 200, seed);
+        let spout = host(&trial.cluster.plans[0], "items");
+        let mut reader = at(1, 1);
+        trial.cluster.open_at(reader, (0, spout), "a", Position::default());
+        for (fault, turns) in faults {
+            trial.cluster.turns(turns);
+            let known = trial.cluster.report_of(reader).hosts.swap_remove(spout).partitions;
+            let known = known.into_iter().next().unwrap();
+            let committed = known.position.offset + known.skip;
+            trial.check(committed);
+            match fault {
+                // Somebody else dies, and is back at once, another member.
+                0 => trial.cluster.restart(at(if reader.node.0 == 2 { 3 } else { 2 }, 0).node),
+                // The one that reads does.
+                1 => {
+                    trial.cluster.restart(reader.node);
+                    open(&mut trial.cluster, reader, spout, (known.position, known.skip));
+                }
+                // The partition moves: what is pending is waited for.
+                _ => {
+                    let (topology, prototype) = (0, u16::try_from(spout).unwrap());
+                    let name = known.name.clone();
+                    trial.cluster.give(reader, Input::Close { topology, prototype, name });
+                    for _ in 0..400 {
+                        trial.cluster.pass(Duration::from_millis(100));
+                        if !trial.cluster.closed.is_empty() {
+                            break;
+                        }
+                    }
+                    let (_, state) = trial.cluster.closed.pop().expect("it is closed in the end");
+                    let state = state.unwrap();
+                    prop_assert!(trial.cluster.letters.is_empty());
+                    trial.check(state.position.offset + state.skip);
+                    reader = if reader.node.0 == 1 { at(2, 0) } else { at(1, 0) };
+                    if state.is_exhausted {
+                        break;
+                    }
+                    open(&mut trial.cluster, reader, spout, (state.position, state.skip));
+                }
+            }
+        }
+        let has_partition =
+            trial.cluster.report().hosts[spout].partitions.iter().any(|known| !known.is_exhausted);
+        if has_partition {
+            trial.end();
+        }
+        trial.check(200);
+        prop_assert!(trial.cluster.letters.is_empty(), "{:?}", trial.cluster.letters);
+    }
+}
+
+fn open(cluster: &mut Cluster, to: ContainerId, spout: usize, (position, skip): (Position, u64)) {
+    let (topology, prototype) = (0, u16::try_from(spout).unwrap());
+    let name = pe::PartitionName::new("a");
+    cluster.give(to, Input::Open { topology, prototype, name, position, skip });
+}
+
+/// Panics at one event, always.
+#[derive(Default, Serialize, Deserialize)]
+struct Poisoned;
+
+impl Pe for Poisoned {
+    type In = Item;
+    type Out = Item;
+}
+
+impl On<Item> for Poisoned {
+    fn on(&mut self, item: ItemRef<'_>, ctx: &mut Ctx<'_, Item>) {
+        assert!(item.id != 5, "five");
+        ctx.emit(item);
+    }
+}
+
+const POISONED: &str = r#"
+name = "test"
+delivery = "at-least-once"
+ack = { attempts = 3 }
+spout.items = { type = "items", emits = "items" }
+pe.poisoned = { type = "poisoned", input = [{ stream = "items", key = ["id"] }], emits = "passed" }
+pe.out = { type = "seen", input = [{ stream = "passed", grouping = "global" }] }
+"#;
+
+/// It is tried as often as is said, later each time, and then it is a dead letter with all that is known of it;
+/// everything else goes on, and the partition comes to its end.
+#[test]
+fn a_poisonous_event_is_a_dead_letter_in_the_end() {
+    let written = Written::default();
+    let registry = Registry::new().spout::<Feed<Item, 4>>("items").pe::<Poisoned>("poisoned");
+    let mut cluster = Cluster::new(written.sink(registry, "seen"), POISONED, &[1], 1);
+    feed("a", (0..10).map(|id| Item { id, path: format!("{id}") }).collect());
+    cluster.open("items", &["a"]);
+    cluster.pass(Duration::from_millis(50));
+    assert_eq!(written.take().len(), 9);
+    let report = cluster.report();
+    assert_eq!((report.trees.pending, report.trees.completed, report.trees.replays), (1, 9, 0));
+    let tree = &report.trees.oldest;
+    assert_eq!(tree.len(), 0, "it is not under way, but waits");
+    let partition = &report.hosts[host(&cluster.plans[0], "items")].partitions[0];
+    assert_eq!((partition.position.offset + partition.skip, partition.is_exhausted), (5, false));
+    assert_eq!(cluster.letters, []);
+    // After 100, 200 and 400 ms.
+    cluster.pass(Duration::from_millis(100));
+    assert_eq!(cluster.report().trees.replays, 1);
+    cluster.pass(Duration::from_secs(1));
+    let report = cluster.report();
+    assert_eq!(report.trees.replays, 2);
+    assert_eq!(report.dropped.get("panicked"), Some(&3));
+    let [letter] = &cluster.letters[..] else { panic!("{:?}", cluster.letters) };
+    assert_eq!((letter.spout.as_str(), letter.partition.as_str()), ("items", "a"));
+    assert_eq!((letter.why, letter.attempts), (Failure::Panicked, 3));
+    assert_eq!(letter.event.as_deref(), Some("Item"));
+    assert_eq!(letter.json, r#"{"id":5,"path":"5"}"#);
+    let partition = &report.hosts[host(&cluster.plans[0], "items")].partitions[0];
+    assert_eq!((partition.position.offset, partition.is_exhausted), (10, true));
+    assert_eq!(written.take(), Vec::<String>::new());
+}

@@ -1,0 +1,119 @@
+//! At-least-once on real processes: what a killed node had under way is read again.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use support::ground::{Ground, path};
+use support::{Node, agree, wait_for};
+
+const FILES: u32 = 6;
+const LINES: u32 = 4_000;
+const WORDS: u32 = 10;
+
+/// Files of lines in which each word is there once.
+fn write_text(ground: &std::path::Path) {
+    for file in 0..FILES {
+        let mut text = String::new();
+        for line in 0..LINES {
+            let words = (0..WORDS).map(|word| format!("f{file}l{line}w{word}"));
+            writeln!(text, "{}", words.collect::<Vec<_>>().join(" ")).unwrap();
+        }
+        fs::write(ground.join(format!("text-{file}.txt")), text).unwrap();
+    }
+}
+
+fn word_count(ground: &std::path::Path) -> String {
+    let (text, out) = (ground.join("text-*.txt"), ground.join("out.tsv"));
+    format!(
+        r#"name = "words"
+delivery = "at-least-once"
+max_pending = 200
+
+[spout.lines]
+type = "text-files"
+params = {{ paths = [{:?}] }}
+emits = "lines"
+
+[pe.split]
+type = "splitter"
+input = [{{ stream = "lines", grouping = "shuffle" }}]
+parallelism = 3
+emits = "words"
+
+[pe.count]
+type = "counter"
+input = [{{ stream = "words", key = ["text"] }}]
+emits = "counts"
+
+[pe.out]
+type = "text-file"
+parallelism = 6
+input = [{{ stream = "counts", grouping = "shuffle" }}]
+params = {{ path = {:?}, append = true, format = "tsv" }}
+"#,
+        path(&text),
+        path(&out),
+    )
+}
+
+fn completed(node: &Node) -> u64 {
+    node.status().topologies[0].trees_completed
+}
+
+/// Two nodes that read partitions are killed in the middle of them, and started again with their disks. Each word of
+/// each line is in a file in the end; those that are there twice were read again.
+#[test]
+fn each_word_is_counted_at_least_once_whoever_is_killed() {
+    let folder = support::folder("words");
+    write_text(&folder);
+    let topology = folder.join("words.toml");
+    fs::write(&topology, word_count(&folder)).unwrap();
+    let ground = Ground { folder, topology, expected_nodes: 3 };
+    let mut nodes: Vec<Node> = Vec::new();
+    for name in ["a", "b", "c"] {
+        nodes.push(ground.start(name, nodes.first()));
+    }
+    agree(&nodes.iter().collect::<Vec<_>>());
+    for (place, share) in [(2, 8), (1, 4)] {
+        let enough = u64::from(FILES * LINES) / share;
+        wait_for("some lines to be done with", || {
+            let done: u64 = nodes.iter().map(completed).sum();
+            let reads = completed(&nodes[place]) > 0;
+            (done > enough && reads).then_some(())
+        });
+        let killed = nodes.remove(place);
+        let name = killed.folder().file_name().unwrap().to_str().unwrap().to_owned();
+        killed.kill();
+        nodes.insert(place, ground.start(&name, Some(&nodes[0])));
+    }
+    let ends: Vec<_> = nodes.iter().map(|node| node.wait_until("ended")).collect();
+    let topologies = || ends.iter().map(|status| &status.topologies[0]);
+    assert_eq!(topologies().map(|topology| topology.trees_pending).sum::<u64>(), 0);
+    let replays: u64 = topologies().map(|topology| topology.replays).sum();
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for entry in fs::read_dir(&ground.folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|it| it == "tsv") {
+            for line in fs::read_to_string(path).unwrap().lines() {
+                let word = line.split('\t').next().unwrap();
+                *seen.entry(word.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    for file in 0..FILES {
+        for line in 0..LINES {
+            for word in 0..WORDS {
+                let word = format!("f{file}l{line}w{word}");
+                assert!(seen.contains_key(&word), "{word} is in no file");
+            }
+        }
+    }
+    let again: u32 = seen.values().map(|times| times - 1).sum();
+    println!("{replays} trees were read again, {again} words are there more than once");
+    assert!(replays > 0, "what was under way when a node was killed was read again");
+}
