@@ -89,8 +89,13 @@ impl LineDecoder {
         self.offset + self.held.len() as u64 + self.skipped
     }
 
+    /// Whether any line was given out.
+    pub(super) fn has_given(&self) -> bool {
+        self.lines > 0
+    }
+
     /// Whether a part of a line was taken, and not yet its end.
-    fn is_inside(&self) -> bool {
+    pub(super) fn is_inside(&self) -> bool {
         self.end() > self.offset
     }
 

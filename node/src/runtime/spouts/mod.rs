@@ -1,12 +1,16 @@
 //! The shipped sources. Those of text share what a line is; the generator has its keys and times apart.
 
+mod byte_range;
 mod fault;
 mod generator;
+mod gunzip;
 mod keys;
 mod line_decoder;
 mod lines;
+mod plain_file;
 #[cfg(test)]
 mod probe;
+mod range_decoder;
 mod schedule;
 #[cfg(test)]
 pub(super) mod scratch_dir;
