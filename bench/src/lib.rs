@@ -6,22 +6,14 @@
 //! which order, is the business of `starling compare`.
 //!
 //! ```
-//! use std::time::Duration;
-//!
 //! use bench::data::{Data, expected};
 //! use bench::{Model, Spec, Workload};
 //!
 //! let spec = Spec {
-//!     workload: Workload::KeyedCount,
-//!     model: Model::Baseline,
 //!     events: 1_000,
-//!     bytes: 0,
 //!     threads: 2,
-//!     processes: 1,
-//!     rate: 0,
-//!     duration: Duration::ZERO,
-//!     join_at: None,
 //!     seed: 7,
+//!     ..Spec::new(Workload::KeyedCount, Model::Baseline)
 //! };
 //! let outcome = bench::by_hand::run(&spec).unwrap();
 //! assert_eq!(outcome.answer, expected(&spec, &Data::new(&spec)));
@@ -47,7 +39,7 @@ mod work;
 
 pub use digest::digest;
 pub use measure::{Latencies, Meter};
-pub use outcome::{Join, Latency, Outcome};
+pub use outcome::{Acks, Join, Latency, Outcome, Traffic};
 pub use process::Process;
 pub use spec::{Model, Spec, Workload};
 pub use unsupported::{Unsupported, models};

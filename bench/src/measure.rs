@@ -41,9 +41,7 @@ impl Meter {
             cpu_seconds: (processor() - self.processor).as_secs_f64(),
             peak_rss_bytes: status("VmHWM:"),
             start_rss_bytes: self.resident,
-            bytes_per_key: None,
-            latency: None,
-            join: None,
+            ..Outcome::default()
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The result and the cost of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// From the first event read to the last result; without the making of the data.
     pub seconds: f64,
@@ -26,6 +26,36 @@ pub struct Outcome {
     pub latency: Option<Latency>,
     /// What came of the node that joined, if one did.
     pub join: Option<Join>,
+    /// How events came to who handled them; the engine alone says that.
+    pub traffic: Option<Traffic>,
+    /// What acks cost, if trees were acknowledged.
+    pub acks: Option<Acks>,
+}
+
+/// How events went through the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Events that PEs handled, all of them together.
+    pub messages: u64,
+    /// Events that were dropped, or given to a node that went before it had confirmed them.
+    pub dropped: u64,
+    /// Keys that an instance of the PE that counts had, on average.
+    pub keys_per_instance: Option<f64>,
+    /// Events that the busiest container counted, as a multiple of what each would have of even shares.
+    pub busiest: Option<f64>,
+}
+
+/// What it cost to know of every event whether all that came of it was handled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Acks {
+    /// Trees that were completed.
+    pub trees: u64,
+    /// Events that were emitted again.
+    pub replays: u64,
+    /// Bytes of acks for each tree.
+    pub ack_bytes_per_tree: Option<f64>,
+    /// Bytes of the ledger for each tree that was pending when most were.
+    pub ledger_bytes_per_tree: Option<f64>,
 }
 
 /// A node that joined a running cluster.

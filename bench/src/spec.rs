@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// How often each of a million numbers was seen, skewed by Zipf's law with exponent 1.
+    /// How often each of a million numbers was seen, skewed by Zipf's law with exponent 1, if nothing else is
+    /// said.
     KeyedCount,
     /// The same, but half of all events are of one number, and the others even.
     HotKey,
@@ -46,6 +47,8 @@ pub enum Model {
     Timely,
     /// This engine, one instance per key.
     Keyed,
+    /// Storm's model on this engine: a fixed number of tasks, each with a map of the keys that are its own.
+    Bolt,
     /// One actix actor per key.
     Actor,
     /// This engine, the work of all steps in one (`chain` alone).
@@ -73,6 +76,63 @@ pub struct Spec {
     pub duration: Duration,
     /// When another node joins, after the first event; open-loop with several processes only.
     pub join_at: Option<Duration>,
+    /// How many different keys there are, if not as many as usual: of `keyed-count` and `hot-key`. Of
+    /// `counters` there are as many as events.
+    pub keys: Option<u32>,
+    /// The exponent of Zipf's law by which the keys of `keyed-count` are skewed, if not 1; 0 is even.
+    pub skew: Option<f64>,
+    /// Of how many events an ack speaks, if trees are acknowledged and replayed: `at-least-once`. Engine only.
+    pub acks: Option<u32>,
     /// The same seed is the same data.
     pub seed: u64,
+}
+
+impl Spec {
+    /// A run of nothing, by one thread of one process: all that is said of it is what and by whom.
+    pub fn new(workload: Workload, model: Model) -> Self {
+        Self {
+            workload,
+            model,
+            events: 0,
+            bytes: 0,
+            threads: 1,
+            processes: 1,
+            rate: 1,
+            duration: Duration::ZERO,
+            join_at: None,
+            keys: None,
+            skew: None,
+            acks: None,
+            seed: 1,
+        }
+    }
+}
+
+impl Workload {
+    /// Whether its events are the words of a text, of which bytes say how much there is.
+    pub fn reads_text(self) -> bool {
+        matches!(self, Self::WordCount | Self::TopWords)
+    }
+
+    /// Whether it can be said how many different keys there are.
+    pub fn has_keys(self) -> bool {
+        matches!(self, Self::KeyedCount | Self::HotKey | Self::Counters)
+    }
+
+    /// Whether it can be said how skewed keys are.
+    pub fn has_skew(self) -> bool {
+        self == Self::KeyedCount
+    }
+}
+
+impl Model {
+    /// Whether this engine runs it.
+    pub fn is_engine(self) -> bool {
+        matches!(self, Self::Keyed | Self::Bolt | Self::OneStep)
+    }
+
+    /// Whether this engine runs it on a topology whose delivery can be chosen.
+    pub fn has_acks(self) -> bool {
+        matches!(self, Self::Keyed | Self::Bolt)
+    }
 }

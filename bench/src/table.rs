@@ -7,6 +7,7 @@
 
 use hashbrown::HashTable;
 use routing::Key;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest;
 
@@ -25,6 +26,13 @@ impl<K: Key, V: Default> Table<K, V> {
         let rehash = |(key, _): &(K, V)| key.hash();
         let entry = self.0.entry(key.hash(), |(known, _)| *known == key, rehash);
         &mut entry.or_insert_with(|| (key, V::default())).into_mut().1
+    }
+
+    /// Forgets a key.
+    pub(crate) fn remove(&mut self, key: K) {
+        if let Ok(entry) = self.0.find_entry(key.hash(), |(known, _)| *known == key) {
+            entry.remove();
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -59,6 +67,29 @@ impl Table<u64, u64> {
     }
 }
 
+impl<K: Key, V: Default> Default for Table<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// All keys with their values, as a sequence of pairs.
+impl<V: Serialize> Serialize for Table<u64, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter())
+    }
+}
+
+impl<'de, V: Default + Deserialize<'de>> Deserialize<'de> for Table<u64, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = Self::new();
+        for (key, value) in Vec::<(u64, V)>::deserialize(deserializer)? {
+            *table.value(key) = value;
+        }
+        Ok(table)
+    }
+}
+
 /// Which of some places, threads or containers, a hash belongs to: an even share each.
 ///
 /// By the middle of the hash, as the engine does: a map takes its buckets from the lower end and its
@@ -72,6 +103,18 @@ pub(crate) fn owner(hash: u64, places: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_is_the_same_behind_serde_and_forgets_what_it_is_told_to() {
+        let mut table: Table<u64, u64> = Table::new();
+        (0..1_000u64).for_each(|key| *table.value(key % 300) += key);
+        table.remove(7);
+        table.remove(7);
+        assert_eq!((table.len(), *table.value(8)), (299, 8 + 308 + 608 + 908));
+        let text = serde_json::to_string(&table).unwrap();
+        let moved: Table<u64, u64> = serde_json::from_str(&text).unwrap();
+        assert_eq!((moved.len(), moved.digest()), (299, table.digest()));
+    }
 
     #[test]
     fn owners_have_even_shares() {

@@ -10,14 +10,15 @@ use crate::{Model, Spec, Workload};
 
 /// The models that a workload has been written for.
 pub fn models(workload: Workload) -> &'static [Model] {
-    use Model::{Actor, Baseline, Keyed, OneStep, Timely};
+    use Model::{Actor, Baseline, Bolt, Keyed, OneStep, Timely};
     match workload {
         Workload::KeyedCount | Workload::HotKey | Workload::WordCount => {
-            &[Baseline, Timely, Keyed, Actor]
+            &[Baseline, Timely, Keyed, Bolt, Actor]
         }
-        Workload::TopWords | Workload::ClickThrough | Workload::FanOut => &[Baseline, Keyed],
+        Workload::TopWords | Workload::ClickThrough => &[Baseline, Keyed, Bolt],
+        Workload::FanOut => &[Baseline, Keyed],
         Workload::Chain => &[Baseline, Timely, Keyed, OneStep],
-        Workload::Counters => &[Baseline, Keyed, Actor],
+        Workload::Counters => &[Baseline, Keyed, Bolt, Actor],
         Workload::OpenLoop => &[Baseline, Timely, Keyed],
         Workload::StalledSink => &[Keyed],
     }

@@ -12,7 +12,7 @@ fn run(spec: &Spec) -> Result<Outcome, Unsupported> {
         Model::Baseline => by_hand::run(spec),
         Model::Timely => dataflow::run(spec),
         Model::Actor => actors::run(spec),
-        Model::Keyed | Model::OneStep => Err(spec.into()),
+        Model::Keyed | Model::Bolt | Model::OneStep => Err(spec.into()),
     }
 }
 
@@ -29,9 +29,8 @@ fn spec(workload: Workload, model: Model, threads: usize, seed: u64) -> Spec {
         | Workload::OpenLoop
         | Workload::StalledSink => 20_000,
     };
-    let (bytes, processes, rate) = (100_000, 1, 20_000);
-    let duration = Duration::from_millis(100);
-    Spec { workload, model, events, bytes, threads, processes, rate, duration, join_at: None, seed }
+    let (bytes, rate, duration) = (100_000, 20_000, Duration::from_millis(100));
+    Spec { events, bytes, threads, rate, duration, seed, ..Spec::new(workload, model) }
 }
 
 /// Every workload of a model comes to what the oracle says, with one thread, two and three.

@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use starling::cli::{Exit, Failure, output};
 
-use super::{cluster, name, pair, unsupported};
+use super::contender::Contender;
+use super::{cluster, pair, unsupported};
 
 /// The command of a run.
 #[derive(Clone, Debug, Args)]
@@ -35,7 +36,7 @@ impl RunArgs {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let spec = &self.spec;
         let outcome = match spec.model {
-            Model::Keyed | Model::OneStep => cluster::run(spec),
+            Model::Keyed | Model::Bolt | Model::OneStep => cluster::run(spec),
             _ if pair::is_pair(spec) => pair::run(spec),
             Model::Baseline => bench::by_hand::run(spec).map_err(unsupported),
             Model::Timely => bench::dataflow::run(spec).map_err(unsupported),
@@ -64,7 +65,8 @@ impl NodeArgs {
 /// Does one run in a process of its own.
 pub(super) fn run(spec: &Spec) -> Result<Outcome, Failure> {
     let failed = |why: String| {
-        Failure::new(Exit::Failure, format!("the run of {} failed: {why}", name(&spec.model)))
+        let who = Contender::of(spec);
+        Failure::new(Exit::Failure, format!("the run of {who} failed: {why}"))
     };
     let mut command = this("compare-run", spec)?;
     let ended = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;

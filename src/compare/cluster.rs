@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use bench::engine::{NodeEnd, Order, Part, TOPOLOGY, total};
+use bench::engine::{AckCounts, NodeEnd, Order, Part, TOPOLOGY, total};
 use bench::measure::monotonic;
-use bench::{Join, Latencies, Latency, Outcome, Process, Spec, Workload};
+use bench::{Acks, Join, Latencies, Latency, Outcome, Process, Spec, Workload};
 use starling::cli::{Exit, Failure, Status, TopologyStatus, output};
 
 use super::child;
@@ -139,12 +139,16 @@ impl<'s> Cluster<'s> {
     fn run_to_end(&mut self) -> Result<Vec<NodeEnd>, Failure> {
         let last = self.wait_until_done()?;
         let used = self.used();
+        let acks = self.ask_for_acks()?;
         self.stop()?;
         let parts = self.parts.iter().map(|path| read_part(path));
         let parts: Vec<Part> = parts.collect::<Result<_, _>>()?;
-        let ends = parts.into_iter().zip(used).zip(&last).map(|((part, used), status)| {
+        let ends = parts.into_iter().zip(used).zip(acks).zip(&last);
+        let ends = ends.map(|(((part, used), acks), status)| {
             let Used { cpu, resident, peak } = used;
-            NodeEnd { part, last_applied: last_applied(status), cpu, resident, peak }
+            let (last_applied, status) = (last_applied(status), std::slice::from_ref(status));
+            let (messages, dropped) = (applied(status), dropped(status));
+            NodeEnd { part, last_applied, cpu, resident, peak, messages, dropped, acks }
         });
         Ok(ends.collect())
     }
@@ -170,7 +174,8 @@ impl<'s> Cluster<'s> {
     /// Whether all events have been applied: a topology whose spouts do not end never says so.
     fn is_done(&self, statuses: &[Status]) -> bool {
         if self.spec.workload == Workload::Counters {
-            return applied(statuses) == self.spec.events;
+            // What is replayed is applied again.
+            return applied(statuses) >= self.spec.events;
         }
         phases(statuses).all(|phase| phase == "ended")
     }
@@ -196,17 +201,15 @@ impl<'s> Cluster<'s> {
             .map(|spout| spout.emitted)
             .sum();
         let cpu = |used: &[Used]| used.iter().map(|used| used.cpu).sum::<Duration>();
+        let acks = self.ask_for_acks()?.into_iter().flatten().reduce(AckCounts::plus);
         Ok(Outcome {
             seconds: began.elapsed().as_secs_f64(),
             events: emitted,
-            bytes: 0,
-            answer: 0,
             cpu_seconds: (cpu(&self.used()) - cpu(&before)).as_secs_f64(),
             peak_rss_bytes: most,
             start_rss_bytes: settled,
-            bytes_per_key: None,
-            latency: None,
-            join: None,
+            acks: acks.map(Acks::from),
+            ..Outcome::default()
         })
     }
 
@@ -216,6 +219,15 @@ impl<'s> Cluster<'s> {
         // A node that does not answer has mostly ended, and its log says more.
         self.nodes.iter_mut().try_for_each(NodeProcess::check)?;
         asked
+    }
+
+    /// What each node says of trees.
+    fn ask_for_acks(&self) -> Result<Vec<Option<AckCounts>>, Failure> {
+        let of = |node: &NodeProcess| {
+            let status = serde_json::from_str(&node.client().status_text()?);
+            Ok(status.ok().and_then(|status| AckCounts::of_status(&status)))
+        };
+        self.nodes.iter().map(of).collect()
     }
 
     /// What the system says of each node; nothing of one that is gone, which is noticed elsewhere.
@@ -266,6 +278,12 @@ fn applied(statuses: &[Status]) -> u64 {
     topologies(statuses).map(|topology| topology.applied).sum()
 }
 
+/// Events that did not arrive, or of which nobody knows.
+fn dropped(statuses: &[Status]) -> u64 {
+    let of = |topology: &TopologyStatus| topology.dropped.values().sum::<u64>() + topology.in_doubt;
+    topologies(statuses).map(of).sum()
+}
+
 /// When a node last applied an event, since its start.
 fn last_applied(status: &Status) -> Option<Duration> {
     let pes = topologies(std::slice::from_ref(status)).flat_map(|topology| &topology.pes);
@@ -313,24 +331,23 @@ fn read_part(path: &Path) -> Result<Part, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use bench::engine::{Moment, Sample, Used as Before};
+    use bench::engine::Sample;
 
     use super::*;
 
     fn end(samples: &[(u16, u64, u64)]) -> NodeEnd {
         let sample = |&(slot, at, late): &(u16, u64, u64)| Sample { slot, at, late: late * 1_000 };
-        let clocks = Moment { machine: Duration::ZERO, node: Duration::ZERO };
-        let part = Part {
-            answer: 0,
-            events: 0,
-            bytes: 0,
-            beginning: None,
-            clocks: Some(clocks),
-            before: Before::default(),
-            lateness: Vec::new(),
-            samples: samples.iter().map(sample).collect(),
-        };
-        NodeEnd { part, last_applied: None, cpu: Duration::ZERO, resident: 0, peak: 0 }
+        let samples = samples.iter().map(sample).collect();
+        NodeEnd {
+            part: Part { samples, ..Part::default() },
+            last_applied: None,
+            cpu: Duration::ZERO,
+            resident: 0,
+            peak: 0,
+            messages: 0,
+            dropped: 0,
+            acks: None,
+        }
     }
 
     #[test]

@@ -23,6 +23,26 @@ pub(super) struct Interval {
     pub(super) coverage: f64,
 }
 
+/// A median, and where the true one is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Estimate {
+    pub(super) median: f64,
+    pub(super) interval: Interval,
+    /// Of how many turns.
+    pub(super) turns: usize,
+}
+
+/// On which side of a limit something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// All of its interval is below.
+    Below,
+    /// The limit is within the interval.
+    Astride,
+    /// All of its interval is above.
+    Above,
+}
+
 /// The confidence that is asked for, in per cent.
 const CONFIDENCE: f64 = 95.0;
 
@@ -37,6 +57,33 @@ impl Spread {
             sorted[middle]
         };
         Self { low: sorted[0], median, high: sorted[sorted.len() - 1] }
+    }
+}
+
+impl Estimate {
+    /// Of at least one figure.
+    pub(super) fn new(figures: &[f64]) -> Self {
+        let (median, interval) = (Spread::new(figures).median, Interval::of_median(figures));
+        Self { median, interval, turns: figures.len() }
+    }
+
+    /// On which side of a limit it is; with its interval.
+    pub(super) fn side(&self, limit: f64) -> Side {
+        if self.interval.low > limit {
+            Side::Above
+        } else if self.interval.high < limit {
+            Side::Below
+        } else {
+            Side::Astride
+        }
+    }
+
+    /// The same figure in another unit, or turned around: a function that only rises or only falls.
+    pub(super) fn map(&self, of: impl Fn(f64) -> f64) -> Self {
+        let Interval { low, high, coverage } = self.interval;
+        let (one, other) = (of(low), of(high));
+        let interval = Interval { low: one.min(other), high: one.max(other), coverage };
+        Self { median: of(self.median), interval, turns: self.turns }
     }
 }
 
@@ -102,6 +149,16 @@ mod tests {
         assert_eq!(interval(8), (1.0, 8.0, 99.22));
         assert_eq!(interval(9), (2.0, 8.0, 96.09));
         assert_eq!(interval(20), (6.0, 15.0, 95.86));
+    }
+
+    #[test]
+    fn a_limit_within_the_interval_is_neither_above_nor_below() {
+        let estimate = Estimate::new(&[2.0, 4.0, 3.0]);
+        assert_eq!((estimate.median, estimate.turns), (3.0, 3));
+        let sides = [1.9, 2.0, 3.0, 4.0, 4.1].map(|limit| estimate.side(limit));
+        assert_eq!(sides, [Side::Above, Side::Astride, Side::Astride, Side::Astride, Side::Below]);
+        let cost = estimate.map(|ratio| 1.0 - ratio);
+        assert_eq!((cost.interval.low, cost.median, cost.interval.high), (-3.0, -2.0, -1.0));
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Ad {
 /// Impressions and clicks, as they happened; the clicks of a chunk are on impressions of that chunk.
 pub fn ads(spec: &Spec) -> Arc<Vec<Ad>> {
     let events = usize::try_from(spec.events).expect("as many events as fit into memory");
-    let zipf = Zipf::new(CAMPAIGNS);
+    let zipf = Zipf::new(CAMPAIGNS, 1.0);
     Arc::new(drawn(events, spec.seed, spec.threads, |chunk, ads| draw(chunk, &zipf, ads)))
 }
 

@@ -87,18 +87,14 @@ mod tests {
 
     fn spec(workload: Workload, events: u64, threads: usize) -> Spec {
         let duration = Duration::from_millis(events);
-        let (model, bytes, processes, rate, seed) = (Model::Baseline, events, 1, 1000, 42);
         Spec {
-            workload,
-            model,
             events,
-            bytes,
+            bytes: events,
             threads,
-            processes,
-            rate,
+            rate: 1000,
             duration,
-            join_at: None,
-            seed,
+            seed: 42,
+            ..Spec::new(workload, Model::Baseline)
         }
     }
 
@@ -150,6 +146,26 @@ mod tests {
         let hot = keys.iter().filter(|&&key| key == HOT_KEY).count();
         assert!(hot.abs_diff(50_000) < 1_000, "{hot}");
         assert!(keys.iter().all(|&key| key <= u64::from(KEYS)));
+    }
+
+    /// Of a thousand keys a run of many events sees all, and none beside them.
+    #[test]
+    fn keys_are_as_many_and_as_skewed_as_a_run_says() {
+        let drawn = |workload, skew| {
+            let spec = Spec { keys: Some(1_000), skew, ..spec(workload, 200_000, 2) };
+            let data = Data::new(&spec);
+            assert_ne!(expected(&spec, &data), 0);
+            keys(&spec)
+        };
+        for (skew, first) in [(Some(0.0), 200), (None, 26_700), (Some(1.5), 78_400)] {
+            let keys = drawn(Workload::KeyedCount, skew);
+            let different: BTreeSet<_> = keys.iter().copied().collect();
+            assert!(different.len() > 900 && different.range(1..=1_000).count() == different.len());
+            let found = keys.iter().filter(|&&key| key == 1).count();
+            assert!(found.abs_diff(first) < 50 + first / 50, "{skew:?}: {found}, not {first}");
+        }
+        let hot: BTreeSet<_> = drawn(Workload::HotKey, None).iter().copied().collect();
+        assert_eq!(hot, (0..=1_000).collect());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 use routing::Key;
 use xxhash_rust::xxh3::{Xxh3DefaultBuilder, xxh3_64};
 
-use super::{Ad, CAMPAIGNS, Data, KEYS, ad_digest};
+use super::numbers::different;
+use super::{Ad, CAMPAIGNS, Data, ad_digest};
 use crate::{CHAIN, FAN_OUT, FAN_OUT_KEYS, Spec, TOP_WORDS, Workload, digest, spread, step};
 
 /// The answer of a run that is right: a sum of [`digest`], or of what a chain made.
@@ -24,7 +25,7 @@ use crate::{CHAIN, FAN_OUT, FAN_OUT_KEYS, Spec, TOP_WORDS, Workload, digest, spr
 pub fn expected(spec: &Spec, data: &Data) -> u64 {
     match (spec.workload, data) {
         (Workload::KeyedCount | Workload::HotKey | Workload::OpenLoop, Data::Numbers(keys)) => {
-            counted(keys.iter().copied(), u64::from(KEYS) + 1)
+            counted(keys.iter().copied(), u64::from(different(spec)) + 1)
         }
         (Workload::Counters, Data::Numbers(keys)) => {
             counted(keys.iter().copied(), keys.len() as u64)

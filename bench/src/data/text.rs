@@ -25,7 +25,7 @@ pub const WORDS_PER_LINE: usize = 10;
 /// About as many bytes of text as the run says: each chunk ends with a whole line.
 pub fn text(spec: &Spec) -> Arc<String> {
     let bytes = usize::try_from(spec.bytes).expect("as many bytes as fit into memory");
-    let (words, zipf) = (vocabulary(spec.seed), Zipf::new(VOCABULARY));
+    let (words, zipf) = (vocabulary(spec.seed), Zipf::new(VOCABULARY, 1.0));
     let text = drawn(bytes, spec.seed, spec.threads, |mut chunk: Chunk, text: &mut Vec<u8>| {
         while text.len() < chunk.len {
             for place in 1..=WORDS_PER_LINE {

@@ -16,20 +16,20 @@ use crate::data::{self, Ad, Data, ad_digest};
 /// An ad of a campaign was shown.
 #[derive(Event)]
 pub(super) struct Impression {
-    id: u64,
-    campaign: u32,
+    pub(super) id: u64,
+    pub(super) campaign: u32,
 }
 
 /// It was clicked.
 #[derive(Event)]
 pub(super) struct Click {
-    id: u64,
+    pub(super) id: u64,
 }
 
 /// A click, with the campaign of the ad.
 #[derive(Event)]
 pub(super) struct Clicked {
-    campaign: u32,
+    pub(super) campaign: u32,
 }
 
 /// A part of what happened to ads.
@@ -79,13 +79,18 @@ impl Spout for Ads {
 /// Knows one impression until it is clicked; the click may come first.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Join {
-    campaign: Option<u32>,
-    is_clicked: bool,
+    pub(super) campaign: Option<u32>,
+    pub(super) is_clicked: bool,
 }
 
 impl Join {
+    /// The campaign, if both have come.
+    pub(super) fn joined(&self) -> Option<u32> {
+        self.campaign.filter(|_| self.is_clicked)
+    }
+
     fn conclude(&self, ctx: &mut Ctx<'_, Clicked>) {
-        if let (Some(campaign), true) = (self.campaign, self.is_clicked) {
+        if let Some(campaign) = self.joined() {
             ctx.emit(ClickedRef { campaign });
             // No impression is clicked twice.
             ctx.close();
@@ -115,8 +120,8 @@ impl On<Click> for Join {
 /// What is known of one campaign.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Campaign {
-    impressions: u64,
-    clicks: u64,
+    pub(super) impressions: u64,
+    pub(super) clicks: u64,
 }
 
 impl Pe for Campaign {
@@ -129,6 +134,7 @@ impl Pe for Campaign {
         }
         let campaign = ctx.key().and_then(|key| key.unsigned(0));
         if let Some(campaign) = campaign.and_then(|campaign| u32::try_from(campaign).ok()) {
+            ledger::counted(1, self.impressions + self.clicks);
             ledger::answer(ad_digest(campaign, self.impressions, self.clicks), ctx.now());
         }
     }

@@ -23,6 +23,7 @@ impl Pe for Counter {
             return; // It goes on elsewhere.
         }
         if let Some(number) = ctx.key().and_then(|key| key.unsigned(0)) {
+            ledger::counted(1, self.count);
             ledger::answer(digest(number.hash(), self.count), ctx.now());
         }
     }

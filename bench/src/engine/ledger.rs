@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use membership::Time;
@@ -23,11 +23,14 @@ static ENDING: OnceLock<Moment> = OnceLock::new();
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static ANSWER: AtomicU64 = AtomicU64::new(0);
+static INSTANCES: AtomicU64 = AtomicU64::new(0);
+static KEYS: AtomicU64 = AtomicU64::new(0);
+static LOADS: Mutex<Vec<Arc<AtomicU64>>> = Mutex::new(Vec::new());
 static LATENESS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 static ALL_SAMPLES: Mutex<Vec<Sample>> = Mutex::new(Vec::new());
 
 /// What a node process knows at its end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// What its instances add to the answer.
     pub answer: u64,
@@ -45,6 +48,12 @@ pub struct Part {
     pub lateness: Vec<(u64, u64)>,
     /// How late some events were, where it matters which and when.
     pub samples: Vec<Sample>,
+    /// Instances of PEs that count.
+    pub instances: u64,
+    /// Keys that these counted for.
+    pub keys: u64,
+    /// Events that these counted, by container.
+    pub loads: Vec<u64>,
 }
 
 /// How late an event was.
@@ -70,6 +79,12 @@ struct Samples {
 
 thread_local! {
     static SAMPLES: RefCell<Samples> = RefCell::default();
+    /// What this container has counted; there are a million instances, so without a lock for each.
+    static LOAD: Arc<AtomicU64> = {
+        let load = Arc::<AtomicU64>::default();
+        LOADS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&load));
+        load
+    };
 }
 
 /// A moment, as the machine and as the node call it.
@@ -142,6 +157,13 @@ pub(super) fn answer(part: u64, now: Time) {
     ANSWER.fetch_add(part, Ordering::Relaxed);
 }
 
+/// Adds an instance to those that count, at its end: for so many keys, so many events.
+pub(super) fn counted(keys: usize, events: u64) {
+    INSTANCES.fetch_add(1, Ordering::Relaxed);
+    KEYS.fetch_add(keys as u64, Ordering::Relaxed);
+    LOAD.with(|load| load.fetch_add(events, Ordering::Relaxed));
+}
+
 /// Adds to how late events were, at the end of an instance.
 pub(super) fn late(latencies: &Latencies) {
     LATENESS.lock().unwrap_or_else(PoisonError::into_inner).extend(latencies.buckets());
@@ -181,6 +203,14 @@ pub(super) fn part(before: Used) -> Part {
         before: beginning.map_or(before, |(_, used)| used),
         lateness: LATENESS.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         samples: ALL_SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        instances: INSTANCES.load(Ordering::Relaxed),
+        keys: KEYS.load(Ordering::Relaxed),
+        loads: LOADS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(|load| load.load(Ordering::Relaxed))
+            .collect(),
     }
 }
 

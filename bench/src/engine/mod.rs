@@ -9,7 +9,10 @@
 //! Spouts emit from memory, so that the engine is measured and not a generator. What instances have to
 //! say at their end is gathered in one place of the process, and left there as a [`Part`].
 
+mod ack_counts;
 mod ads;
+mod asked;
+mod bolts;
 mod chain;
 mod counters;
 mod ledger;
@@ -20,6 +23,8 @@ mod topology;
 mod total;
 mod words;
 
+pub use ack_counts::AckCounts;
+pub use asked::{STORM_GROUPINGS, has_grouping, refusal};
 pub use ledger::{Moment, Part, Sample, Used};
 pub use node::{NodeError, Order, run};
 pub use total::{NodeEnd, total};
@@ -49,6 +54,11 @@ fn register(registry: Registry) -> Registry {
         .pe::<words::TopKMerge>("top-k-merge")
         .pe::<ads::Join>("join")
         .pe::<ads::Campaign>("campaign")
+        .pe::<bolts::CounterBolt>("counter-bolt")
+        .pe::<bolts::WordCounterBolt>("word-counter-bolt")
+        .pe::<bolts::TellerBolt>("teller-bolt")
+        .pe::<bolts::JoinBolt>("join-bolt")
+        .pe::<bolts::CampaignBolt>("campaign-bolt")
         .pe::<schedule::Relay>("relay")
         .pe::<schedule::Lateness>("lateness")
         .pe::<schedule::Watch>("watch")

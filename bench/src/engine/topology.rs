@@ -7,12 +7,13 @@ use crate::{CHAIN, Model, Spec, Workload};
 pub(super) fn text(spec: &Spec) -> String {
     // Two partitions for each container: the engine spreads them evenly.
     let parts = 2 * spec.threads;
+    let shape = Shape::of(spec);
     let body = match spec.workload {
-        Workload::KeyedCount | Workload::HotKey => counted(parts, "end"),
-        Workload::Counters => counted(parts, "idle"),
-        Workload::WordCount => word_count(parts),
-        Workload::TopWords => top_words(parts),
-        Workload::ClickThrough => click_through(parts),
+        Workload::KeyedCount | Workload::HotKey => counted(parts, "end", &shape),
+        Workload::Counters => counted(parts, "idle", &shape),
+        Workload::WordCount => word_count(parts, &shape),
+        Workload::TopWords => top_words(parts, &shape),
+        Workload::ClickThrough => click_through(parts, &shape),
         Workload::Chain if spec.model == Model::OneStep => one_step(parts),
         Workload::Chain => chain(parts),
         Workload::FanOut => fan_out(parts),
@@ -20,7 +21,34 @@ pub(super) fn text(spec: &Spec) -> String {
         Workload::OpenLoop => open_loop(spec),
         Workload::StalledSink => stalled(parts),
     };
-    format!("name = \"{TOPOLOGY}\"\n{body}")
+    format!("name = \"{TOPOLOGY}\"\n{}{body}", delivery(spec))
+}
+
+/// How PEs are instantiated: one instance for each key, or tasks with maps.
+struct Shape {
+    /// What is behind the type of a PE.
+    suffix: &'static str,
+    /// A line that says how many tasks a PE has, if they are counted.
+    tasks: String,
+}
+
+impl Shape {
+    fn of(spec: &Spec) -> Self {
+        match spec.model {
+            Model::Bolt => {
+                Self { suffix: "-bolt", tasks: format!("parallelism = {}\n", spec.threads) }
+            }
+            Model::Keyed | Model::OneStep | Model::Baseline | Model::Timely | Model::Actor => {
+                Self { suffix: "", tasks: String::new() }
+            }
+        }
+    }
+}
+
+fn delivery(spec: &Spec) -> String {
+    spec.acks.map_or_else(String::new, |granularity| {
+        format!("delivery = \"at-least-once\"\nack = {{ granularity = {granularity} }}\n")
+    })
 }
 
 fn numbers(parts: usize, after: &str) -> String {
@@ -34,7 +62,7 @@ emits = "numbers"
     )
 }
 
-fn lines(parts: usize) -> String {
+fn lines(parts: usize, Shape { tasks, .. }: &Shape) -> String {
     format!(
         r#"
 [spout.lines]
@@ -46,46 +74,48 @@ emits = "lines"
 type = "splitter"
 input = [{{ stream = "lines", grouping = "local-or-shuffle" }}]
 emits = "words"
-"#
+{tasks}"#
     )
 }
 
-fn counted(parts: usize, after: &str) -> String {
+fn counted(parts: usize, after: &str, Shape { suffix, tasks }: &Shape) -> String {
     let numbers = numbers(parts, after);
     format!(
         r#"{numbers}
 [pe.count]
-type = "counter"
+type = "counter{suffix}"
 input = [{{ stream = "numbers", key = ["n"] }}]
-"#
+{tasks}"#
     )
 }
 
-fn word_count(parts: usize) -> String {
-    let lines = lines(parts);
+fn word_count(parts: usize, shape: &Shape) -> String {
+    let (lines, Shape { suffix, tasks }) = (lines(parts, shape), shape);
     format!(
         r#"{lines}
 [pe.count]
-type = "word-counter"
+type = "word-counter{suffix}"
 input = [{{ stream = "words", key = ["text"] }}]
-"#
+{tasks}"#
     )
 }
 
-fn top_words(parts: usize) -> String {
-    let (lines, tasks) = (lines(parts), parts / 2);
+fn top_words(parts: usize, shape: &Shape) -> String {
+    // What is sorted is sorted in shares under both: there is no key by which to sort.
+    let (lines, sorters) = (lines(parts, shape), parts / 2);
+    let Shape { suffix, tasks } = shape;
     format!(
         r#"{lines}
 [pe.count]
-type = "teller"
+type = "teller{suffix}"
 input = [{{ stream = "words", key = ["text"] }}]
 emits = "counts"
-
+{tasks}
 [pe.sort]
 type = "top-k"
 input = [{{ stream = "counts", key = ["word"] }}]
 emits = "tops"
-parallelism = {tasks}
+parallelism = {sorters}
 trigger = {{ events = 20000, after = "200ms" }}
 
 [pe.merge]
@@ -95,7 +125,7 @@ input = [{{ stream = "tops", grouping = "global" }}]
     )
 }
 
-fn click_through(parts: usize) -> String {
+fn click_through(parts: usize, Shape { suffix, tasks }: &Shape) -> String {
     format!(
         r#"
 [spout.ads]
@@ -104,17 +134,17 @@ params = {{ parts = {parts} }}
 emits = {{ Impression = "impressions", Click = "clicks" }}
 
 [pe.join]
-type = "join"
+type = "join{suffix}"
 input = [{{ stream = "impressions", key = ["id"] }}, {{ stream = "clicks", key = ["id"] }}]
 emits = "clicked"
-
+{tasks}
 [pe.campaign]
-type = "campaign"
+type = "campaign{suffix}"
 input = [
   {{ stream = "impressions", key = ["campaign"] }},
   {{ stream = "clicked", key = ["campaign"] }},
 ]
-"#
+{tasks}"#
     )
 }
 
@@ -234,43 +264,59 @@ input = [{{ stream = "echoed" }}]
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use clap::ValueEnum;
-    use pe::Registry;
-    use pe::topology::Topology;
 
-    use super::super::register;
+    use super::super::asked::{plan, refusal};
     use super::*;
+    use crate::models;
 
     #[test]
     fn all_can_be_planned_without_a_warning() {
-        let catalog = register(Registry::new().sink(
-            "stdout",
-            &[],
-            std::sync::Arc::new(|_| unreachable!("nothing runs")),
-        ))
-        .catalog();
         for &workload in Workload::value_variants() {
-            for model in [Model::Keyed, Model::OneStep] {
-                let duration = Duration::from_secs(1);
-                let (events, bytes, threads, processes) = (1, 1, 2, 1);
-                let spec = Spec {
-                    workload,
-                    model,
-                    events,
-                    bytes,
-                    threads,
-                    processes,
-                    rate: 1,
-                    duration,
-                    join_at: None,
-                    seed: 1,
-                };
-                let planned = Topology::parse(&text(&spec)).and_then(|read| read.plan(&catalog));
-                let plan = planned.unwrap_or_else(|errors| panic!("{workload:?}: {errors:?}"));
+            for model in [Model::Keyed, Model::OneStep, Model::Bolt] {
+                let spec = Spec { threads: 2, ..Spec::new(workload, model) };
+                let plan =
+                    plan(&text(&spec)).unwrap_or_else(|errors| panic!("{workload:?}: {errors:?}"));
                 assert_eq!(plan.warnings, [], "{workload:?}");
             }
         }
+    }
+
+    /// Whatever a workload has been written for as bolts has tasks alone, as many as threads.
+    #[test]
+    fn bolts_are_counted_and_have_types_of_their_own() {
+        for &workload in Workload::value_variants() {
+            let of = |model| text(&Spec { threads: 3, ..Spec::new(workload, model) });
+            let has_bolts = models(workload).contains(&Model::Bolt);
+            assert_eq!(of(Model::Bolt).contains("-bolt\""), has_bolts, "{workload:?}");
+            assert!(!of(Model::Keyed).contains("-bolt\""), "{workload:?}");
+            if has_bolts {
+                let (pes, counted) = ("[pe.", "parallelism = 3\n");
+                let count = |what| of(Model::Bolt).matches(what).count();
+                let alone = usize::from(workload == Workload::TopWords);
+                assert_eq!(count(pes), count(counted) + alone, "{}", of(Model::Bolt));
+            }
+        }
+    }
+
+    #[test]
+    fn acks_are_asked_for_above_all_tables() {
+        let spec = Spec::new(Workload::WordCount, Model::Bolt);
+        assert!(!text(&spec).contains("delivery"));
+        let acked = text(&Spec { acks: Some(64), ..spec });
+        let head =
+            "name = \"compare\"\ndelivery = \"at-least-once\"\nack = { granularity = 64 }\n\n[";
+        assert!(acked.starts_with(head), "{acked}");
+    }
+
+    /// A version that has acks takes them for all of these; one that does not says so.
+    #[test]
+    fn a_version_has_acks_or_refuses_them_for_all() {
+        let refused: Vec<bool> = Workload::value_variants()
+            .iter()
+            .map(|&workload| Spec { acks: Some(1), ..Spec::new(workload, Model::Keyed) })
+            .map(|spec| refusal(&spec).is_some())
+            .collect();
+        assert!(refused.windows(2).all(|two| two[0] == two[1]), "{refused:?}");
     }
 }

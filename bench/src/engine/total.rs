@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::AckCounts;
 use super::ledger::Part;
-use crate::{Latencies, Outcome, Spec, Workload};
+use crate::{Acks, Latencies, Outcome, Spec, Traffic, Workload};
 
 /// What is known of a node when it has ended: what it said itself, and what was seen from outside when
 /// its work was done.
@@ -19,6 +20,12 @@ pub struct NodeEnd {
     pub resident: u64,
     /// The most that were.
     pub peak: u64,
+    /// Events that its PEs handled.
+    pub messages: u64,
+    /// Events that it dropped, or cannot know whether they arrived.
+    pub dropped: u64,
+    /// What it knows of trees, if it knows anything of them.
+    pub acks: Option<AckCounts>,
 }
 
 /// What a run came to: from the first event read by any node to the last applied by any.
@@ -50,6 +57,24 @@ pub fn total(spec: &Spec, ends: &[NodeEnd]) -> Outcome {
             all.finish()
         }),
         join: None,
+        traffic: Some(traffic(spec, ends)),
+        acks: ends.iter().filter_map(|end| end.acks).reduce(AckCounts::plus).map(Acks::from),
+    }
+}
+
+fn traffic(spec: &Spec, ends: &[NodeEnd]) -> Traffic {
+    let sum = |of: fn(&NodeEnd) -> u64| ends.iter().map(of).sum::<u64>();
+    let instances = sum(|end| end.part.instances);
+    let loads = || ends.iter().flat_map(|end| &end.part.loads);
+    let (all, most) = (loads().sum::<u64>(), loads().max().copied().unwrap_or_default());
+    // A container to which nothing came has no load; it has a share all the same.
+    let even = all as f64 / spec.threads.max(1) as f64;
+    Traffic {
+        messages: sum(|end| end.messages),
+        dropped: sum(|end| end.dropped),
+        keys_per_instance: (instances > 0)
+            .then(|| sum(|end| end.part.keys) as f64 / instances as f64),
+        busiest: (all > 0).then(|| most as f64 / even),
     }
 }
 
@@ -67,19 +92,7 @@ mod tests {
     use crate::Model;
 
     fn spec(workload: Workload) -> Spec {
-        let duration = Duration::from_secs(1);
-        Spec {
-            workload,
-            model: Model::Keyed,
-            events: 30,
-            bytes: 0,
-            threads: 2,
-            processes: 2,
-            rate: 1,
-            duration,
-            join_at: None,
-            seed: 1,
-        }
+        Spec { events: 30, threads: 2, processes: 2, ..Spec::new(workload, Model::Keyed) }
     }
 
     fn end(machine: u64, node: u64, last_applied: u64, has_spout: bool) -> NodeEnd {
@@ -92,7 +105,10 @@ mod tests {
             clocks: Some(at),
             before: Used { cpu: Duration::from_secs(3), resident: 1_000 },
             lateness: vec![(machine * 1_000, 1)],
-            samples: Vec::new(),
+            instances: 4,
+            keys: 10,
+            loads: if has_spout { vec![machine] } else { Vec::new() },
+            ..Part::default()
         };
         NodeEnd {
             part,
@@ -100,6 +116,9 @@ mod tests {
             cpu: Duration::from_secs(7),
             resident: 1_600,
             peak: 2_000,
+            messages: 50,
+            dropped: 1,
+            acks: None,
         }
     }
 
@@ -114,7 +133,10 @@ mod tests {
         assert_eq!(total.cpu_seconds, 8.0);
         assert_eq!((total.start_rss_bytes, total.peak_rss_bytes), (2_000, 4_000));
         assert_eq!(total.bytes_per_key, Some(40.0));
-        assert_eq!(total.latency, None);
+        assert_eq!((total.latency, total.acks), (None, None));
+        let busiest = Some(103.0 / 101.5);
+        let traffic = Traffic { messages: 100, dropped: 2, keys_per_instance: Some(2.5), busiest };
+        assert_eq!(total.traffic, Some(traffic));
     }
 
     #[test]
@@ -124,5 +146,7 @@ mod tests {
         assert_eq!(total.seconds, 10.0);
         assert!(total.latency.unwrap().max >= 100.0, "{total:?}");
         assert_eq!(total.bytes_per_key, None);
+        // All that was counted, by one of two.
+        assert_eq!(total.traffic.unwrap().busiest, Some(2.0));
     }
 }

@@ -14,14 +14,14 @@ use crate::{TOP_WORDS, digest};
 /// A word of a line.
 #[derive(Event)]
 pub(super) struct Word {
-    text: String,
+    pub(super) text: String,
 }
 
 /// How often a word was seen so far.
 #[derive(Event)]
 pub(super) struct Count {
-    word: String,
-    n: u64,
+    pub(super) word: String,
+    pub(super) n: u64,
 }
 
 /// One of the best words of a share of the words.
@@ -62,6 +62,7 @@ impl Pe for WordCounter {
             return; // It goes on elsewhere.
         }
         if let Some(word) = ctx.key().and_then(|key| key.text(0)) {
+            ledger::counted(1, self.count);
             ledger::answer(digest(xxh3_64(word.as_bytes()), self.count), ctx.now());
         }
     }
@@ -82,6 +83,12 @@ pub(super) struct Teller {
 impl Pe for Teller {
     type In = Word;
     type Out = Count;
+
+    fn on_remove(&mut self, reason: Removal, _: &mut Ctx<'_, Count>) {
+        if reason != Removal::Moved {
+            ledger::counted(1, self.count);
+        }
+    }
 }
 
 impl On<Word> for Teller {
