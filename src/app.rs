@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use node::runtime::Program;
 use pe::topology::{Catalog, Diagnostic, Plan, Topology};
-use pe::{Pe, Spout};
+use pe::{Pe, Spout, Windowed};
 
 use crate::cli;
 
@@ -30,6 +30,14 @@ impl App {
     #[must_use]
     pub fn pe<P: Pe>(mut self, name: &str) -> Self {
         self.program.registry = self.program.registry.pe::<P>(name);
+        self
+    }
+
+    /// Registers a type that is given windows of events, under the name that topology files have for it.
+    /// A name that is taken means the new type from now on.
+    #[must_use]
+    pub fn windowed<W: Windowed>(mut self, name: &str) -> Self {
+        self.program.registry = self.program.registry.windowed::<W>(name);
         self
     }
 

@@ -48,8 +48,9 @@ pub mod cli;
 
 pub use app::App;
 pub use pe::{
-    Ctx, Encoded, Event, EventRef, Generated, GeneratedRef, KeyRef, Line, LineRef, Next, On,
-    Opening, Param, Params, PartitionName, Pe, Position, Removal, Spout, SpoutError, Waker,
+    Ctx, Encoded, Event, EventRef, Extent, Generated, GeneratedRef, Items, KeyRef, Line, LineRef,
+    Next, On, Opening, Panes, Param, Params, PartitionName, Pe, Position, Removal, Spout,
+    SpoutError, Takes, Waker, WindowError, WindowFull, WindowRef, WindowSpec, Windowed, Windows,
     topology,
 };
 

@@ -6,6 +6,7 @@
 //! behind it. What comes from another node is read before anything is trusted: a length that it claims is
 //! compared with what is there, and nothing is allocated by it.
 
+use membership::Time;
 use routing::codec;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -47,12 +48,18 @@ pub(crate) struct ChunkWriter {
     bytes: Vec<u8>,
     visits: usize,
     place: (u16, u16),
+    now: Time,
 }
 
 impl ChunkWriter {
     /// Nothing yet.
-    pub(crate) fn new() -> Self {
-        Self { bytes: vec![0; CHECKSUM], visits: 0, place: (0, 0) }
+    pub(crate) fn new(now: Time) -> Self {
+        Self { bytes: vec![0; CHECKSUM], visits: 0, place: (0, 0), now }
+    }
+
+    /// When it is written.
+    pub(crate) fn now(&self) -> Time {
+        self.now
     }
 
     /// What follows is of a prototype.
@@ -244,7 +251,7 @@ mod tests {
     }
 
     fn chunk() -> Vec<u8> {
-        let mut writer = ChunkWriter::new();
+        let mut writer = ChunkWriter::new(Time::default());
         writer.set_place(3, 4);
         writer.keyed(b"key", 5, &"state");
         writer.key_gone(6);

@@ -56,6 +56,7 @@ mod spout;
 pub mod topology;
 mod trigger;
 mod units;
+mod window;
 
 pub use acker::{Anchor, Failure};
 pub use container::{Action, ChunkKind, Container, Credit, DeadLetter, Input, Parcel, Returned};
@@ -77,6 +78,10 @@ pub use routing::{Encoded, Event, EventRef};
 pub use sink::{OpenSink, Sink, SinkPlace};
 pub use spout::{Next, Opening, PartitionName, Position, Spout, SpoutError, Waker};
 pub use topology::{Param, Params};
+pub use window::{
+    COUNT_MAX, Extent, Items, MOST, OVERLAP_MAX, Panes, Takes, WindowError, WindowFull, WindowRef,
+    WindowSpec, Windowed, Windows,
+};
 
 /// What `#[derive(Event)]` names.
 #[doc(hidden)]

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 
+use membership::Time;
 use routing::{AnyOutlet, Batch, Event, Outlet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -108,6 +109,22 @@ pub trait Pe: Default + Serialize + DeserializeOwned + Send + 'static {
     fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, Self::Out>) {
         let _ = (reason, ctx);
     }
+
+    /// Whether this is a [`Windows`](crate::Windows): then a topology has to say which.
+    #[doc(hidden)]
+    const IS_WINDOWED: bool = false;
+
+    /// When a window has ended; its host then calls `on_trigger`, before any event that comes later.
+    #[doc(hidden)]
+    fn window_deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// Says what the time is, before the state is written and where it has arrived.
+    #[doc(hidden)]
+    fn window_clock(&mut self, now: Time) {
+        let _ = now;
+    }
 }
 
 /// The most bytes of the state of one instance that moves.
@@ -149,7 +166,7 @@ pub trait Receive<P: Pe> {
 /// The events that `P` takes: an event type or a tuple of them.
 #[diagnostic::on_unimplemented(
     message = "`{P}` says that it takes `{Self}` but does not handle all of it",
-    note = "write an `impl On<..> for {P}` for each event type in `type In`"
+    note = "write an `impl On<..> for {P}` for each event type in `type In`; or an `impl Takes<..>`, where that is `Windows<..>`"
 )]
 pub trait Inputs<P: Pe> {
     /// In the order written.

@@ -14,7 +14,9 @@ use crate::host::{AnyHost, Blueprint, Panic, SinkHost, SourceHost, TasksHost, co
 use crate::topology::{
     Accepts, Catalog, InstancePlan, Param, Params, PeSchema, Plan, Prototype, SpoutSchema,
 };
-use crate::{EventType, Inputs, OpenSink, Outputs, PartitionName, Pe, Spout, SpoutError};
+use crate::{
+    EventType, Inputs, OpenSink, Outputs, PartitionName, Pe, Spout, SpoutError, Windowed, Windows,
+};
 
 /// The PE, spout and sink types of a program, under the names that topologies use.
 #[derive(Default)]
@@ -29,6 +31,7 @@ struct PeType {
     inputs: Vec<EventType>,
     outputs: Vec<EventType>,
     params: &'static [Param],
+    is_windowed: bool,
     make: fn(Blueprint, InstancePlan) -> Box<dyn AnyHost>,
 }
 
@@ -78,8 +81,18 @@ impl Registry {
         let (inputs, outputs, params) = (P::In::types(), P::Out::types(), P::PARAMS);
         self.learn(&inputs);
         self.learn(&outputs);
-        self.pes.insert(name.to_owned(), PeType { inputs, outputs, params, make });
+        let is_windowed = P::IS_WINDOWED;
+        self.pes.insert(name.to_owned(), PeType { inputs, outputs, params, is_windowed, make });
         self
+    }
+
+    /// Registers a type that is given windows of events, as the PE [`Windows`].
+    ///
+    /// # Panics
+    /// As [`Self::pe`].
+    #[must_use]
+    pub fn windowed<W: Windowed>(self, name: &str) -> Self {
+        self.pe::<Windows<W>>(name)
     }
 
     /// Registers a spout type.
@@ -106,12 +119,13 @@ impl Registry {
     pub fn catalog(&self) -> Catalog {
         let schemas = |types: &[EventType]| types.iter().map(|event| event.schema).collect();
         let pes = self.pes.iter().map(|(name, pe)| {
-            let inputs = Accepts::These(schemas(&pe.inputs));
-            (name.clone(), PeSchema { inputs, outputs: schemas(&pe.outputs), params: pe.params })
+            let (inputs, outputs) = (Accepts::These(schemas(&pe.inputs)), schemas(&pe.outputs));
+            let PeType { params, is_windowed, .. } = *pe;
+            (name.clone(), PeSchema { inputs, outputs, params, is_windowed })
         });
         let sinks = self.sinks.iter().map(|(name, sink)| {
             let (inputs, outputs) = (Accepts::Any, Vec::new());
-            (name.clone(), PeSchema { inputs, outputs, params: sink.params })
+            (name.clone(), PeSchema { inputs, outputs, params: sink.params, is_windowed: false })
         });
         let spouts = self.spouts.iter().map(|(name, spout)| {
             let outputs = schemas(&spout.outputs);
@@ -199,7 +213,10 @@ fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
     });
     Blueprint {
         name: prototype.name.clone(),
-        params: Arc::new(prototype.params.clone()),
+        params: Arc::new(match prototype.window {
+            Some(window) => prototype.params.clone().with_window(window),
+            None => prototype.params.clone(),
+        }),
         keys,
         kinds,
         tasks: match prototype.instances {
@@ -211,5 +228,6 @@ fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
         },
         timer: prototype.timer,
         trigger: prototype.trigger,
+        window: prototype.window,
     }
 }

@@ -216,7 +216,7 @@ impl Container {
                 return;
             }
             outgoing.pulls -= 1;
-            let mut chunk = ChunkWriter::new();
+            let mut chunk = ChunkWriter::new(self.desk.now);
             let is_last = outgoing.write(handoff, &mut self.runs, &mut chunk);
             let kind = match (outgoing.is_sealed, is_last) {
                 (false, false) => ChunkKind::Ahead,

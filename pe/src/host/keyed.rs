@@ -4,7 +4,8 @@ mod moving;
 
 use std::any::Any;
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use membership::Time;
@@ -19,8 +20,9 @@ use crate::instance_key::Unpack;
 use crate::instances::{Copying, Hint, Instance, Instances, Remove};
 use crate::pe::Receive;
 use crate::topology::Trigger;
-use crate::trigger::{Beat, Beating, Pulse};
+use crate::trigger::{Beat, Beating, Pulse, Waking};
 use crate::units::{Scope, Units};
+use crate::window::Extent;
 use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal};
 
 /// Rows whose hints are asked for before the first of them is handled: the questions do not depend on one
@@ -34,6 +36,15 @@ const SWEEP_REMOVED: usize = 512;
 /// Makes the host that fits the keys and the trigger of a prototype.
 pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
     let is_number = plan.kinds.len() == 1 && plan.kinds[0].is_number();
+    let slide = plan.window.map(|window| window.slide);
+    // The first half is a constant: for other types these hosts are not compiled.
+    if P::IS_WINDOWED && matches!(slide, Some(Extent::Time(_))) {
+        return if is_number {
+            Box::new(Keyed::<P, u64, Waking>::new(plan))
+        } else {
+            Box::new(Keyed::<P, Packed, Waking>::new(plan))
+        };
+    }
     match (is_number, plan.trigger.is_some()) {
         (true, false) => Box::new(Keyed::<P, u64, ()>::new(plan)),
         (true, true) => Box::new(Keyed::<P, u64, Beating>::new(plan)),
@@ -54,33 +65,72 @@ struct Keyed<P: Pe, K, M> {
     swept: Option<usize>,
 }
 
-/// The instances whose triggers are due at some time; since all wait equally long, in order.
+/// The instances whose triggers, or the ends of whose windows, are due at some time. Triggers all wait
+/// equally long, so adding one moves none; windows end when they will.
 ///
 /// A trigger that fires by its count leaves its entry behind, and so does an instance that goes.
 struct Due<K> {
-    queue: VecDeque<(Time, K)>,
+    queue: BinaryHeap<Entry<K>>,
     /// Those that were due while their units stood still.
-    still: VecDeque<(Time, K)>,
+    still: Vec<Entry<K>>,
+    /// How many there have been.
+    count: u64,
     /// At this length, what is out of date is taken out.
     limit: usize,
 }
 
+/// The first in time is the greatest; of equals, the one that was there first.
+#[derive(Clone, Copy)]
+struct Entry<K> {
+    at: Time,
+    nth: u64,
+    key: K,
+}
+
+impl<K> Ord for Entry<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.nth).cmp(&(self.at, self.nth))
+    }
+}
+
+impl<K> PartialOrd for Entry<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K> Eq for Entry<K> {}
+
+impl<K> PartialEq for Entry<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl<K> Default for Due<K> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), still: VecDeque::new(), limit: Self::LEAST }
+        Self { queue: BinaryHeap::new(), still: Vec::new(), count: 0, limit: Self::LEAST }
     }
 }
 
 impl<K> Due<K> {
     const LEAST: usize = 1024;
 
-    /// The next that is due.
-    fn pop(&mut self, now: Time) -> Option<(Time, K)> {
-        let is_due = self.queue.front().is_some_and(|(at, _)| *at <= now);
-        if is_due { self.queue.pop_front() } else { None }
+    fn push(&mut self, at: Time, key: K) {
+        self.count += 1;
+        self.queue.push(Entry { at, nth: self.count, key });
     }
 
-    fn shrink(&mut self, is_current: impl FnMut(&(Time, K)) -> bool) {
+    fn first(&self) -> Option<Time> {
+        self.queue.peek().map(|entry| entry.at)
+    }
+
+    /// The next that is due.
+    fn pop(&mut self, now: Time) -> Option<Entry<K>> {
+        if self.first()? <= now { self.queue.pop() } else { None }
+    }
+
+    fn shrink(&mut self, is_current: impl FnMut(&Entry<K>) -> bool) {
         self.queue.retain(is_current);
         self.limit = Self::LEAST.max(2 * self.queue.len());
     }
@@ -222,12 +272,7 @@ where
     /// After a panic: the instance of the event is dropped, without its hook, and the event is counted.
     fn lost<E: Event>(&mut self, batch: &Batch<E>, at: usize, cause: &Panic) {
         let row = batch.group(at, 1).row(0);
-        let key_fields = &self.desk.plan.keys[self.input];
-        let key = K::of(batch, key_fields)[row];
-        key_fields.write(&batch.columns, row, &mut self.scratch);
-        let short = self.instances.find(batch.hashes[row], key);
-        let position = short.or_else(|| self.instances.find_long(key, &self.scratch));
-        if let Some(position) = position {
+        if let Some(position) = self.position_of(batch, row) {
             let key = self.instances.at(position).key;
             self.drop_quietly(key);
         }
@@ -274,6 +319,45 @@ where
         ctx.is_closing
     }
 
+    /// Calls instances whose triggers are due.
+    fn trigger(&mut self, keys: &[K]) {
+        let what = if P::IS_WINDOWED { "on_window" } else { "on_trigger" };
+        self.each(keys, what, |host, key| {
+            host.hook_or_close(key, |pe, ctx| pe.on_trigger(ctx));
+            let Some(position) = host.instances.find(key.hash(), key) else { return };
+            let instance = host.instances.at(position);
+            let next = instance.pulse.called(instance.pe.window_deadline());
+            next.into_iter().for_each(|at| host.due.push(at, key));
+        });
+    }
+
+    /// Tells the windows that have ended before the events of a batch came. A window may close its
+    /// instance, so it is told before it is known which instance has the event.
+    fn tell_late<E: Event>(&mut self, batch: &Batch<E>) {
+        if self.due.first().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let (rows, mut keys) = (batch.group(0, usize::MAX), Vec::new());
+        for row in (0..rows.len()).map(|at| rows.row(at)) {
+            let Some(position) = self.position_of(batch, row) else { continue };
+            let instance = self.instances.at(position);
+            if instance.pulse.is_late(self.now) {
+                instance.pulse = M::default();
+                keys.push(instance.key);
+            }
+        }
+        self.trigger(&keys);
+    }
+
+    /// Where the instance of a row is.
+    fn position_of<E: Event>(&mut self, batch: &Batch<E>, row: usize) -> Option<usize> {
+        let key_fields = &self.desk.plan.keys[self.input];
+        let key = K::of(batch, key_fields)[row];
+        key_fields.write(&batch.columns, row, &mut self.scratch);
+        let short = self.instances.find(batch.hashes[row], key);
+        short.or_else(|| self.instances.find_long(key, &self.scratch))
+    }
+
     fn remove(&mut self, key: K, reason: Removal) {
         self.call(key, |pe, ctx| pe.on_remove(reason, ctx));
         self.instances.remove(key);
@@ -315,9 +399,9 @@ fn beat<P: Pe, K: Copy, M: Pulse>(
     due: &mut Due<K>,
     ctx: &mut Ctx<'_, P::Out>,
 ) {
-    match instance.pulse.event(now, trigger) {
+    match instance.pulse.event(now, trigger, instance.pe.window_deadline()) {
         Beat::Wait => {}
-        Beat::Armed(at) => due.queue.push_back((at, instance.key)),
+        Beat::Armed(at) => due.push(at, instance.key),
         Beat::Fire => instance.pe.on_trigger(ctx),
     }
 }
@@ -350,6 +434,9 @@ where
     where
         P: On<E>,
     {
+        if P::IS_WINDOWED {
+            self.tell_late(batch);
+        }
         let before = self.desk.tally.panics;
         self.desk.tracker.begin(batch.runs.as_slice());
         contain_each(
@@ -366,7 +453,7 @@ where
         }
         if self.due.queue.len() > self.due.limit {
             let instances = &mut self.instances;
-            self.due.shrink(|&(at, key)| {
+            self.due.shrink(|&Entry { at, key, .. }| {
                 let position = instances.find(key.hash(), key);
                 position.is_some_and(|position| instances.at(position).pulse.is_due(at))
             });
@@ -405,10 +492,11 @@ where
             });
         }
         let mut keys = Vec::new();
-        while let Some((at, key)) = self.due.pop(now) {
+        while let Some(entry) = self.due.pop(now) {
+            let Entry { at, key, .. } = entry;
             let Some(position) = self.instances.find(key.hash(), key) else { continue };
             if still.has_key(key.hash()) {
-                self.due.still.push_back((at, key));
+                self.due.still.push(entry);
                 continue;
             }
             let instance = self.instances.at(position);
@@ -417,20 +505,16 @@ where
                 keys.push(key);
             }
         }
-        self.each(&keys, "on_trigger", |host, key| {
-            host.hook_or_close(key, |pe, ctx| pe.on_trigger(ctx));
-        });
+        self.trigger(&keys);
     }
 
     fn deadline(&self, _: Scope<'_>) -> Option<Time> {
         let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
-        timer.into_iter().chain(self.due.queue.front().map(|(at, _)| *at)).min()
+        timer.into_iter().chain(self.due.first()).min()
     }
 
     fn resume(&mut self) {
-        // They were due before what is first in the queue.
-        let still = self.due.still.drain(..).rev();
-        still.for_each(|entry| self.due.queue.push_front(entry));
+        self.due.queue.extend(self.due.still.drain(..));
     }
 
     fn copy(&mut self, handoff: u64, units: &Arc<Units>, _: (u16, usize)) {
@@ -552,6 +636,7 @@ mod tests {
             tasks: 0,
             timer: None,
             trigger: Some(trigger),
+            window: None,
         });
         let mut batch = Batch::<Tick>::default();
         for key in 0..1000 {

@@ -29,6 +29,7 @@ use crate::chunk::{ChunkWriter, Copied};
 use crate::ctx::Discarded;
 use crate::topology::{Params, Trigger};
 use crate::units::{Scope, Units};
+use crate::window::WindowSpec;
 use crate::{Ctx, Outputs, Removal};
 
 /// A batch on its way into a host.
@@ -156,6 +157,8 @@ pub(crate) struct Blueprint {
     pub(crate) timer: Option<std::time::Duration>,
     /// When `on_trigger` is called.
     pub(crate) trigger: Option<Trigger>,
+    /// When the windows of a windowed type fire.
+    pub(crate) window: Option<WindowSpec>,
 }
 
 /// What every host has beside its instances.

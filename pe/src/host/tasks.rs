@@ -162,6 +162,39 @@ impl<P: Pe> TasksHost<P> {
         }
     }
 
+    /// Calls instances whose triggers are due.
+    fn trigger(&mut self, tasks: &[u32]) {
+        let what = if P::IS_WINDOWED { "on_window" } else { "on_trigger" };
+        self.each(tasks, what, |host, task| {
+            let Some(instance) = host.instances.get_mut(&task) else { return };
+            let due = instance.due.take();
+            if !P::IS_WINDOWED && !due.is_some_and(|at| instance.pulse.is_due(at)) {
+                return; // It has fired by its count since.
+            }
+            instance.pulse = Beating::default();
+            host.hook_or_close(task, |pe, ctx| pe.on_trigger(ctx));
+            if P::IS_WINDOWED {
+                host.wait_for_window(task);
+            }
+        });
+    }
+
+    /// Tells the window that has ended before the events of a batch came: it may close the instance, so
+    /// it is told before it is known which instance has them.
+    fn tell_late(&mut self) {
+        let task = self.task;
+        let due = self.instances.get(&task).and_then(|task| task.due);
+        if due.is_some_and(|at| at <= self.now) {
+            self.trigger(&[task]);
+        }
+    }
+
+    fn wait_for_window(&mut self, task: u32) {
+        if let Some(task) = self.instances.get_mut(&task) {
+            task.due = task.pe.window_deadline();
+        }
+    }
+
     fn tasks(&self, is_wanted: impl Fn(u32, &Task<P>) -> bool) -> Vec<u32> {
         let all = self.instances.iter().filter(|(number, task)| is_wanted(**number, task));
         all.map(|(number, _)| *number).collect()
@@ -170,7 +203,7 @@ impl<P: Pe> TasksHost<P> {
 
 impl<P: Pe> Task<P> {
     fn beat(&mut self, now: Time, trigger: Trigger, ctx: &mut Ctx<'_, P::Out>) {
-        match self.pulse.event(now, trigger) {
+        match self.pulse.event(now, trigger, None) {
             Beat::Wait => {}
             Beat::Armed(at) => self.due = Some(at),
             Beat::Fire => self.pe.on_trigger(ctx),
@@ -183,6 +216,9 @@ impl<P: Pe> Receive<P> for TasksHost<P> {
     where
         P: On<E>,
     {
+        if P::IS_WINDOWED {
+            self.tell_late();
+        }
         let before = self.desk.tally.panics;
         self.note(self.task);
         self.desk.tracker.begin(batch.runs.as_slice());
@@ -199,6 +235,9 @@ impl<P: Pe> Receive<P> for TasksHost<P> {
         self.desk.tracker.finish(batch.runs.as_slice());
         let lost = self.desk.tally.panics - before;
         self.desk.tally.applied += batch.len() as u64 - lost;
+        if P::IS_WINDOWED {
+            self.wait_for_window(self.task);
+        }
     }
 }
 
@@ -231,15 +270,7 @@ impl<P: Pe> AnyHost for TasksHost<P> {
         }
         let is_due = |task: &Task<P>| task.due.is_some_and(|at| at <= now);
         let tasks = self.tasks(|number, task| is_due(task) && !still.has_task(number));
-        self.each(&tasks, "on_trigger", |host, task| {
-            let Some(instance) = host.instances.get_mut(&task) else { return };
-            let due = instance.due.take();
-            if !due.is_some_and(|at| instance.pulse.is_due(at)) {
-                return; // It has fired by its count since.
-            }
-            instance.pulse = Beating::default();
-            host.hook_or_close(task, |pe, ctx| pe.on_trigger(ctx));
-        });
+        self.trigger(&tasks);
     }
 
     fn deadline(&self, still: Scope<'_>) -> Option<Time> {

@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{AckPlan, Delivery, Trigger};
 use super::plan::{Grouping, InputPlan, InstancePlan, Plan, Prototype};
+use crate::window::{Extent, WindowSpec};
 
 /// The hash of everything in the plan that has a meaning: all but the warnings, and but what
 /// follows from the rest.
@@ -86,6 +87,18 @@ fn write_prototype(out: &mut String, prototype: &Prototype) {
         }
         write_duration(out, "trigger-after", after);
     }
+    if let Some(WindowSpec { length, slide, most }) = prototype.window {
+        write_extent(out, "window-length", length);
+        write_extent(out, "window-slide", slide);
+        let _ = write!(out, " window-most {most}");
+    }
+}
+
+fn write_extent(out: &mut String, name: &str, extent: Extent) {
+    let _ = match extent {
+        Extent::Count(count) => write!(out, " {name} events {count}"),
+        Extent::Time(time) => write!(out, " {name} time {}", time.as_nanos()),
+    };
 }
 
 fn write_input(out: &mut String, input: &InputPlan) {

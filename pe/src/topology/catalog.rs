@@ -27,6 +27,8 @@ pub struct PeSchema {
     pub outputs: Vec<Schema>,
     /// What it can be told.
     pub params: &'static [Param],
+    /// Whether it is given windows of events, so that the file has to say which.
+    pub is_windowed: bool,
 }
 
 /// A type of spout.

@@ -21,7 +21,7 @@
 //!
 //! let mut catalog = Catalog::default();
 //! catalog.spouts.insert("file".into(), SpoutSchema { outputs: vec![LINE], params: PARAMS });
-//! let sink = PeSchema { inputs: Accepts::Any, outputs: vec![], params: &[] };
+//! let sink = PeSchema { inputs: Accepts::Any, outputs: vec![], params: &[], is_windowed: false };
 //! catalog.pes.insert("sink".into(), sink);
 //!
 //! let topology = Topology::parse(

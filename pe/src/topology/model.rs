@@ -13,6 +13,7 @@ use super::located::Located;
 use super::params::ParamValue;
 use super::plan::Plan;
 use super::{planner, reader};
+use crate::window::WindowSpec;
 
 /// The longest name of a topology, stream, spout or PE; it becomes a label of metrics.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -144,7 +145,9 @@ pub struct PeSpec {
     /// How often each instance is told the time.
     pub timer: Option<Duration>,
     /// When each instance is triggered.
-    pub trigger: Option<Trigger>,
+    pub trigger: Option<Located<Trigger>>,
+    /// Which windows each instance is given.
+    pub window: Option<Located<WindowSpec>>,
     pub(super) at: Located<()>,
 }
 

@@ -20,6 +20,7 @@ use super::duration::{DurationError, parse_duration, show_duration};
 use super::located::Located;
 use super::param::{Param, ParamDefault, ParamKind, Presence};
 use super::suggest::{did_you_mean, quoted, suggest};
+use crate::window::WindowSpec;
 
 /// A value as a topology gives it, before it is known what is wanted.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,10 @@ pub enum ParamValue {
 ///
 /// Cheap enough to be cloned per container, not per event.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Params(BTreeMap<&'static str, Setting>);
+pub struct Params {
+    settings: BTreeMap<&'static str, Setting>,
+    window: Option<WindowSpec>,
+}
 
 impl Params {
     /// Checks values against a declaration and fills in the defaults; for tests of a PE, and for
@@ -104,7 +108,19 @@ impl Params {
                 settings.insert(param.name, Setting { is_optional, kind: param.kind, value });
             assert!(before.is_none(), "PARAMS declare `{}` twice", param.name);
         }
-        Self(settings)
+        Self { settings, window: None }
+    }
+
+    /// The same with the windows that a [`Windowed`](crate::Windowed) type is given; for tests of one.
+    /// A topology says it with `window`.
+    #[must_use]
+    pub fn with_window(self, window: WindowSpec) -> Self {
+        Self { window: Some(window), ..self }
+    }
+
+    /// The windows that the topology gives a windowed type.
+    pub fn window(&self) -> Option<WindowSpec> {
+        self.window
     }
 
     /// Whether there is a value.
@@ -119,7 +135,7 @@ impl Params {
 
     /// Names, in order, and values of what is set.
     fn set(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.0.iter().filter_map(|(name, setting)| Some((*name, setting.value.as_ref()?)))
+        self.settings.iter().filter_map(|(name, setting)| Some((*name, setting.value.as_ref()?)))
     }
 
     /// Appends all values so that no two different sets of them look the same.
@@ -133,8 +149,8 @@ impl Params {
 
     #[track_caller]
     fn setting(&self, name: &str) -> &Setting {
-        let Some(setting) = self.0.get(name) else {
-            let known: Vec<&str> = self.0.keys().copied().collect();
+        let Some(setting) = self.settings.get(name) else {
+            let known: Vec<&str> = self.settings.keys().copied().collect();
             panic!("PARAMS do not declare `{name}`; they declare {known:?}");
         };
         setting

@@ -10,6 +10,7 @@ use routing::Schema;
 use super::diagnostic::Diagnostic;
 use super::model::{AckPlan, Trigger};
 use super::params::Params;
+use crate::window::WindowSpec;
 
 /// A topology that can run.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,8 @@ pub struct Prototype {
     pub timer: Option<Duration>,
     /// When each instance is triggered.
     pub trigger: Option<Trigger>,
+    /// The windows of each instance, if its type is windowed.
+    pub window: Option<WindowSpec>,
     /// The longest distance from a spout; zero for a spout.
     pub stage: usize,
 }

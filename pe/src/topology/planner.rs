@@ -16,12 +16,13 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::graph;
 use super::inputs::{inputs, instances};
 use super::located::Located;
-use super::model::{Delivery, EDGES_MAX, Emits, InputSpec, PeSpec, Topology};
+use super::model::{Delivery, EDGES_MAX, Emits, InputSpec, PeSpec, Topology, Trigger};
 use super::param::Param;
 use super::params::{ParamValue, Params};
 use super::plan::{Edge, InputPlan, InstancePlan, Plan, Prototype};
 use super::streams::{Outlet, Streams, check_declared_streams, outlets};
 use super::suggest::{did_you_mean, quoted, suggest};
+use crate::window::WindowSpec;
 
 /// Resolves a topology, or says everything that is wrong with it.
 pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<Diagnostic>> {
@@ -49,7 +50,8 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
             outputs: streams.outputs_of(index, &outlets),
             instances: declared.pe.map_or(InstancePlan::Partitions, instances),
             timer: declared.pe.and_then(|pe| pe.timer),
-            trigger: declared.pe.and_then(|pe| pe.trigger),
+            trigger: declared.trigger().map(|trigger| **trigger),
+            window: declared.window(&mut problems),
             stage: stages.get(index).copied().unwrap_or_default(),
         })
         .collect();
@@ -86,9 +88,10 @@ pub(super) struct Known<'a> {
     pub(super) accepts: Option<&'a Accepts>,
     pub(super) outputs: &'a [Schema],
     pub(super) params: &'static [Param],
+    is_windowed: bool,
 }
 
-impl Declared<'_> {
+impl<'a> Declared<'a> {
     pub(super) fn inputs(&self) -> &[InputSpec] {
         self.pe.map_or(&[], |pe| &pe.inputs)
     }
@@ -105,6 +108,37 @@ impl Declared<'_> {
     fn params(&self, problems: &mut Problems) -> Params {
         let Some(known) = &self.known else { return Params::default() };
         Params::resolve(known.params, self.given, self.at.clone(), problems)
+    }
+
+    fn trigger(&self) -> Option<&'a Located<Trigger>> {
+        self.pe.and_then(|pe| pe.trigger.as_ref())
+    }
+
+    /// A windowed type has a window, and no other does.
+    fn window(&self, problems: &mut Problems) -> Option<WindowSpec> {
+        let (known, window) = (self.known.as_ref()?, self.pe?.window.as_ref());
+        let shown = quoted(self.type_name);
+        if let (None, true) = (window, known.is_windowed) {
+            let message = format!("{} needs `window`", quoted(self.name));
+            let problem = Diagnostic::new(message).at(self.at.clone(), "which windows?");
+            let help = format!(
+                "the type {shown} is windowed: add window = {{ length = 100 }}, or {{ length = \"10s\", slide = \"1s\" }}"
+            );
+            problems.push(problem.with_help(help));
+        }
+        if let (Some(window), false) = (window, known.is_windowed) {
+            let message = format!("the type {shown} is not windowed");
+            let problem = Diagnostic::new(message).at(window.span(), "it takes events one by one");
+            problems.push(problem.with_help("leave `window` out".to_owned()));
+        }
+        if let (Some(trigger), true) = (self.trigger(), known.is_windowed) {
+            let message = format!("the type {shown} is windowed and has no trigger");
+            let problem = Diagnostic::new(message).at(trigger.span(), "never called");
+            problems.push(
+                problem.with_help("the `slide` of its window says when it is called".to_owned()),
+            );
+        }
+        window.map(|window| **window)
     }
 }
 
@@ -133,6 +167,7 @@ fn declarations<'a>(
             accepts: None,
             outputs: &schema.outputs,
             params: schema.params,
+            is_windowed: false,
         });
         if known.is_none() {
             problems.push(unknown_type(&spout.type_name, catalog, true));
@@ -152,6 +187,7 @@ fn declarations<'a>(
             accepts: Some(&schema.inputs),
             outputs: &schema.outputs,
             params: schema.params,
+            is_windowed: schema.is_windowed,
         });
         if known.is_none() {
             problems.push(unknown_type(&pe.type_name, catalog, false));

@@ -15,6 +15,7 @@ use super::model::{
     PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
 };
 use super::params::ParamValue;
+use crate::window::{COUNT_MAX, Extent, MOST, OVERLAP_MAX, WindowError, WindowSpec};
 
 const DELIVERIES: &[(&str, Option<Delivery>)] = &[
     ("at-most-once", Some(Delivery::AtMostOnce)),
@@ -153,6 +154,7 @@ fn pe(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> PeSpec 
             .and_then(|entry| entry.duration(problems))
             .map(Located::into_value),
         trigger: trigger(&mut table, problems),
+        window: window(&mut table, problems),
         at,
     };
     table.unavailable("memory", problems);
@@ -271,7 +273,7 @@ fn check_grouping(
     problems.push(problem.with_help(help.to_owned()));
 }
 
-fn trigger(table: &mut Table<'_>, problems: &mut Problems) -> Option<Trigger> {
+fn trigger(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<Trigger>> {
     let entry = table.entry("trigger")?;
     let mut table = entry.table("`trigger`".into(), problems)?;
     let (events, after) = (table.entry("events"), table.entry("after"));
@@ -282,5 +284,53 @@ fn trigger(table: &mut Table<'_>, problems: &mut Problems) -> Option<Trigger> {
     }
     let events = events.and_then(|entry| entry.integer(1..=u32::MAX, problems));
     let after = after.and_then(|entry| entry.duration(problems));
-    Some(Trigger { events: events.map(Located::into_value), after: after.map(Located::into_value) })
+    let (events, after) = (events.map(Located::into_value), after.map(Located::into_value));
+    Some(entry.locate(Trigger { events, after }))
+}
+
+fn window(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<WindowSpec>> {
+    let entry = table.entry("window")?;
+    let mut table = entry.table("`window`".into(), problems)?;
+    let length = table.required("length", problems);
+    let (slide, most) = (table.entry("slide"), table.entry("most"));
+    table.finish(problems);
+    let length = length.and_then(|entry| extent(&entry, problems));
+    let slide = match slide {
+        Some(entry) => extent(&entry, problems),
+        None => length,
+    };
+    let given = most.as_ref().and_then(|entry| entry.integer(1..=COUNT_MAX, problems));
+    if let (Some(Extent::Count(_)), Some(most)) = (length, most) {
+        let message = "`most` is for a `length` of time; one of events is its own limit".into();
+        return most.refuse(message, "this limit", problems);
+    }
+    let most = given.map_or(MOST, Located::into_value);
+    let spec = WindowSpec { length: length?, slide: slide?, most };
+    match spec.check() {
+        Ok(spec) => Some(entry.locate(spec)),
+        Err(error) => no_window(&entry, error, problems),
+    }
+}
+
+/// A count or a time.
+fn extent(entry: &Entry<'_>, problems: &mut Problems) -> Option<Extent> {
+    if entry.value().is_integer() {
+        return entry.integer(1..=COUNT_MAX, problems).map(Located::into_value).map(Extent::Count);
+    }
+    if entry.value().is_str() {
+        return entry.duration(problems).map(Located::into_value).map(Extent::Time);
+    }
+    let message = format!("`{}` must be a number of events or a duration", entry.key());
+    entry.refuse(message, "a number or a duration is expected", problems)
+}
+
+fn no_window<T>(entry: &Entry<'_>, error: WindowError, problems: &mut Problems) -> Option<T> {
+    let help = match error {
+        WindowError::Gaps => "leave `slide` out, and each event is in one window".to_owned(),
+        WindowError::Overlap => format!("`length` may be up to {OVERLAP_MAX} times `slide`"),
+        WindowError::OutOfRange => format!("counts are from 1 to {COUNT_MAX}"),
+    };
+    let problem = Diagnostic::new(error.to_string()).at(entry.span(), "no window");
+    problems.push(problem.with_help(help));
+    None
 }

@@ -7,6 +7,7 @@ use routing::{FieldKind, FieldSchema, Schema};
 
 use super::canonical::render;
 use super::*;
+use crate::window::{Extent, WindowSpec};
 
 /// A file that uses everything the format has.
 const GOOD: &str = r#"name = "top-words"
@@ -82,8 +83,12 @@ const TOP_K: &[Param] = &[
 
 fn catalog() -> Catalog {
     let these = |events: &[Schema]| Accepts::These(events.to_vec());
-    let pe =
-        |inputs, outputs: &[Schema], params| PeSchema { inputs, outputs: outputs.to_vec(), params };
+    let pe = |inputs, outputs: &[Schema], params| PeSchema {
+        inputs,
+        outputs: outputs.to_vec(),
+        params,
+        is_windowed: false,
+    };
     let spout = |outputs: &[Schema], params| SpoutSchema { outputs: outputs.to_vec(), params };
     let pes = [
         ("splitter", pe(these(&[LINE]), &[WORD, BAD], &[])),
@@ -93,6 +98,7 @@ fn catalog() -> Catalog {
         ("print", pe(Accepts::Any, &[], &[])),
         ("echo", pe(Accepts::Any, &[BAD], &[])),
         ("start", pe(these(&[]), &[BAD], &[])),
+        ("windowed", PeSchema { is_windowed: true, ..pe(these(&[WORD]), &[COUNT], &[]) }),
     ];
     let spouts = [("text-files", spout(&[LINE], FILES)), ("old-words", spout(&[OLD_WORD], &[]))];
     Catalog {
@@ -377,6 +383,121 @@ pe 5:split type 8:splitter input 2 shuffle output 4 output 1 tasks 4
 "#
     );
     assert_eq!(plan.hash, 12_366_900_712_473_884_848);
+}
+
+/// The good file with a windowed `count` in which `window` stands.
+fn windowed(window: &str) -> String {
+    with("\"counter\"", "\"windowed\"").replace("timer = \"1s\"", window)
+}
+
+#[test]
+fn windows_are_planned_and_hashed() {
+    let (events, millis) = (Extent::Count, |millis| Extent::Time(Duration::from_millis(millis)));
+    let mut hashes = vec![plan(GOOD).hash];
+    for (text, spec) in [
+        ("{ length = 100 }", WindowSpec::tumbling(events(100))),
+        ("{ length = 100, slide = 10 }", WindowSpec::sliding(events(100), events(10))),
+        ("{ length = \"10s\" }", WindowSpec::tumbling(millis(10_000))),
+        (
+            "{ length = \"10s\", slide = \"1s\" }",
+            WindowSpec::sliding(millis(10_000), millis(1_000)),
+        ),
+        ("{ length = 100, slide = \"1s\" }", WindowSpec::sliding(events(100), millis(1_000))),
+        ("{ length = \"10s\", slide = 100 }", WindowSpec::sliding(millis(10_000), events(100))),
+        (
+            "{ length = \"10s\", most = 5_000 }",
+            WindowSpec { most: 5_000, ..WindowSpec::tumbling(millis(10_000)) },
+        ),
+        // What would be the same number of something else.
+        ("{ length = \"100ms\" }", WindowSpec::tumbling(millis(100))),
+        ("{ length = 100_000_000 }", WindowSpec::tumbling(events(1))),
+    ] {
+        let text = windowed(&format!("window = {text}"));
+        let Ok(plan) = planned(&text) else {
+            assert!(text.contains("100_000_000"), "{text}");
+            continue;
+        };
+        let count = plan.prototypes.iter().find(|prototype| prototype.name == "count").unwrap();
+        assert_eq!(count.window, Some(spec), "{text}");
+        assert!(!hashes.contains(&plan.hash), "{text}");
+        hashes.push(plan.hash);
+    }
+    // How it is written does not matter.
+    let one = plan(&windowed("window = { length = \"10s\", slide = \"10s\", most = 1_000_000 }"));
+    assert_eq!(one.hash, plan(&windowed("window.length = \"10000ms\"")).hash);
+}
+
+#[test]
+fn windows_that_cannot_be_are_refused() {
+    for (window, said) in [
+        (
+            "",
+            "14:5 count | `count` needs `window` | which windows? | the type `windowed` is windowed: add window = { length = 100 }, or { length = \"10s\", slide = \"1s\" }",
+        ),
+        (
+            "window = 100",
+            "18:10 100 | `window` must be a table, not an integer | a table is expected | -",
+        ),
+        ("window = {}", "18:1 window | `window` needs `length` | `length` is missing | -"),
+        (
+            "window = { length = 0 }",
+            "18:21 0 | `length` must be from 1 to 16000000 | out of range | -",
+        ),
+        (
+            "window = { length = 16_000_001 }",
+            "18:21 16_000_001 | `length` must be from 1 to 16000000 | out of range | -",
+        ),
+        ("window = { length = \"0s\" }", "18:21 \"0s\" | `length` must be above zero | zero | -"),
+        (
+            "window = { length = \"10\" }",
+            "18:21 \"10\" | the duration of `length` has no unit | not a duration | write a whole number and its unit: \"250ms\", \"1s\", \"10m\" or \"2h\"",
+        ),
+        (
+            "window = { length = 1.5 }",
+            "18:21 1.5 | `length` must be a number of events or a duration | a number or a duration is expected | -",
+        ),
+        (
+            "window = { length = 10, slide = 0 }",
+            "18:33 0 | `slide` must be from 1 to 16000000 | out of range | -",
+        ),
+        (
+            "window = { length = 10, slide = 11 }",
+            "18:10 { length = 10, slide = 11 } | the slide is longer than the length, so some events would be in no window | no window | leave `slide` out, and each event is in one window",
+        ),
+        (
+            "window = { length = \"1s\", slide = \"1001ms\" }",
+            "18:10 { length = \"1s\", slide = \"1001ms\" } | the slide is longer than the length, so some events would be in no window | no window | leave `slide` out, and each event is in one window",
+        ),
+        (
+            "window = { length = \"1h\", slide = \"1ms\" }",
+            "18:10 { length = \"1h\", slide = \"1ms\" } | the length is more than 10000 slides | no window | `length` may be up to 10000 times `slide`",
+        ),
+        (
+            "window = { length = 10, most = 5 }",
+            "18:32 5 | `most` is for a `length` of time; one of events is its own limit | this limit | -",
+        ),
+        (
+            "window = { length = \"1s\", most = 0 }",
+            "18:34 0 | `most` must be from 1 to 16000000 | out of range | -",
+        ),
+        (
+            "window = { length = 10, slid = 5 }",
+            "18:25 slid | unknown key `slid` | not a key of `window` | did you mean `slide`?",
+        ),
+        (
+            "window = { length = 10 }\ntrigger = { events = 5 }",
+            "19:11 { events = 5 } | the type `windowed` is windowed and has no trigger | never called | the `slide` of its window says when it is called",
+        ),
+    ] {
+        let text = windowed(window);
+        let problems = planned(&text).unwrap_err();
+        assert_eq!(shown(&problems, &text), said, "{window}");
+    }
+    let text = with("timer = \"1s\"", "window = { length = 10 }");
+    assert_eq!(
+        shown(&planned(&text).unwrap_err(), &text),
+        "18:10 { length = 10 } | the type `counter` is not windowed | it takes events one by one | leave `window` out"
+    );
 }
 
 #[test]
@@ -871,9 +992,9 @@ emits = "lines"
         ("[pe.split]", "[pe.lines]", "8:5 lines | a spout and a PE are both called `lines` | the name is taken | -"),
         (r#""text-files""#, r#""text-file""#, r#"4:8 "text-file" | there is no spout type `text-file` | not registered | did you mean `text-files`? registered spout types: `old-words`, `text-files`"#),
         (r#""text-files""#, r#""splitter""#, r#"4:8 "splitter" | there is no spout type `splitter` | not registered | it is the type of a PE; declare it under [pe.NAME]"#),
-        (r#""splitter""#, r#""spliter""#, r#"9:8 "spliter" | there is no PE type `spliter` | not registered | did you mean `splitter`? registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`"#),
+        (r#""splitter""#, r#""spliter""#, r#"9:8 "spliter" | there is no PE type `spliter` | not registered | did you mean `splitter`? registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
         (r#""splitter""#, r#""text-files""#, r#"9:8 "text-files" | there is no PE type `text-files` | not registered | it is the type of a spout; declare it under [spout.NAME]"#),
-        (r#""splitter""#, r#""zzz""#, r#"9:8 "zzz" | there is no PE type `zzz` | not registered | registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`"#),
+        (r#""splitter""#, r#""zzz""#, r#"9:8 "zzz" | there is no PE type `zzz` | not registered | registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
         (r#"stream = "words""#, r#"stream = "wrods""#, r#"16:21 "wrods" | nobody emits the stream `wrods` | no such stream | did you mean `words`?"#),
         (r#"stream = "words""#, r#"stream = "zzz""#, r#"16:21 "zzz" | nobody emits the stream `zzz` | no such stream | streams: `counts`, `errors`, `lines`, `tops`, `words`"#),
         ("[stream.words]", "[stream.word]", "36:9 word | nobody emits the stream `word` | no such stream | did you mean `words`?"),
@@ -950,7 +1071,7 @@ emits = "b"
 type = "print"
 input = [{ stream = "b" }]
 [stream.words]"#, r#"38:21 "none" | nobody emits the stream `none` | no such stream | streams: `b`, `counts`, `errors`, `lines`, `tops`, `words`"#),
-        (r#""splitter""#, r#""splitter-2""#, r#"9:8 "splitter-2" | there is no PE type `splitter-2` | not registered | did you mean `splitter`? registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`"#),
+        (r#""splitter""#, r#""splitter-2""#, r#"9:8 "splitter-2" | there is no PE type `splitter-2` | not registered | did you mean `splitter`? registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
         ("[stream.words]", r#"[pe.a]
 type = "print"
 input = [{ stream = "q" }]

@@ -77,6 +77,7 @@ where
     fn write_at(&mut self, position: usize, chunk: &mut ChunkWriter) {
         self.instances.at(position).key.unpack(self.instances.long(), &mut self.scratch);
         let instance = self.instances.at(position);
+        instance.pe.window_clock(chunk.now());
         chunk.keyed(&self.scratch, instance.pulse.events(), &instance.pe);
     }
 
@@ -94,11 +95,13 @@ where
                 let pe = contain(|| codec::decode::<P>(state));
                 let pe =
                     pe.map_err(|panic| format!("{} panicked: {}", self.desk.plan.name, panic.0))?;
-                let pe =
+                let mut pe =
                     pe.map_err(|error| format!("a state of {}: {error}", self.desk.plan.name))?;
-                let (pulse, due) = M::arrived(events, now, self.trigger);
+                pe.window_clock(now);
+                let wake = pe.window_deadline();
+                let (pulse, due) = M::arrived(events, now, self.trigger, wake);
                 let key = self.place(key, pe, pulse);
-                self.due.queue.extend(due.map(|at| (at, key)));
+                due.into_iter().for_each(|at| self.due.push(at, key));
             }
             Copied::KeyGone(hash) => {
                 let positions = self.instances.positions(hash);

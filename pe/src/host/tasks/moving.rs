@@ -47,8 +47,11 @@ impl<P: Pe> TasksHost<P> {
                 return false;
             }
             copy.round.pop_first();
-            match self.instances.get(&task) {
-                Some(Task { pe, pulse, .. }) => chunk.task(task, pulse.events(), pe),
+            match self.instances.get_mut(&task) {
+                Some(Task { pe, pulse, .. }) => {
+                    pe.window_clock(chunk.now());
+                    chunk.task(task, pulse.events(), pe);
+                }
                 None => chunk.task_gone(task),
             }
         }
@@ -62,10 +65,12 @@ impl<P: Pe> TasksHost<P> {
             Copied::Task { task, events, state } => {
                 let pe = contain(|| codec::decode::<P>(state));
                 let pe = pe.map_err(|panic| format!("{name} panicked: {}", panic.0))?;
-                let pe = pe.map_err(|error| format!("a state of {name}: {error}"))?;
+                let mut pe = pe.map_err(|error| format!("a state of {name}: {error}"))?;
+                pe.window_clock(now);
                 let trigger =
                     self.desk.plan.trigger.unwrap_or(Trigger { events: None, after: None });
-                let (pulse, due) = Beating::arrived(events, now, trigger);
+                let (pulse, due) = Beating::arrived(events, now, trigger, None);
+                let due = due.or(pe.window_deadline());
                 self.drop_quietly(task);
                 self.instances.insert(task, Task { pe, pulse, due });
             }
