@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use membership::NodeId;
-use routing::{BatchHeader, ContainerId, DecodeError, KeyFields};
+use routing::{BatchHeader, Choice, ContainerId, DecodeError, KeyFields};
 
 use super::message::{Contents, Parcel};
 use crate::EventType;
@@ -21,6 +21,8 @@ pub(super) struct EdgeSide {
     pub(super) key: KeyFields,
     /// Whether the consumer has one instance per key.
     pub(super) is_keyed: bool,
+    /// The function that the grouping names, if it names one.
+    pub(super) choice: Option<Choice>,
     /// The events.
     pub(super) event: EventType,
     /// Emptied batches for what comes next from other nodes.
@@ -33,7 +35,7 @@ pub(super) struct EdgeSide {
 impl EdgeSide {
     pub(super) fn new(route: usize, key: KeyFields, is_keyed: bool, event: EventType) -> Self {
         let (spares, sent, received) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { route, key, is_keyed, event, spares, sent, received }
+        Self { route, key, is_keyed, choice: None, event, spares, sent, received }
     }
 
     /// Counts a batch, whatever becomes of it.

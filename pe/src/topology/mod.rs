@@ -61,8 +61,8 @@ pub use document::{Document, Entry, TEXT_BYTES_MAX, Table};
 pub use duration::{DURATION_MAX, DurationError, parse_duration, show_duration};
 pub use located::Located;
 pub use model::{
-    Delivery, EDGES_MAX, Emits, InputSpec, NAME_BYTES_MAX, PARALLELISM_MAX, PROTOTYPES_MAX, PeSpec,
-    SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
+    Delivery, EDGES_MAX, Emits, InputSpec, NAME_BYTES_MAX, Overflow, PARALLELISM_MAX,
+    PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
 };
 pub use param::{Param, ParamDefault, ParamKind, Presence, UnsetParam};
 pub use params::{ParamValue, Params};

@@ -31,7 +31,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
     let outlets: Vec<Outlet<'_>> = outlets(&declared, &mut problems);
     let streams = Streams::new(&declared, &outlets, &mut problems);
     check_declared_streams(topology, &streams, &mut problems);
-    let read = |declared: &Declared<'_>| inputs(declared, &streams, &mut problems);
+    let read = |declared: &Declared<'_>| inputs(declared, &streams, catalog, &mut problems);
     let inputs: Vec<Vec<InputPlan>> = declared.iter().map(read).collect();
 
     let edges = edges(&declared, &outlets);
@@ -57,7 +57,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
     let mut plan = Plan {
         name: topology.name.clone(),
         hash: 0,
-        streams: streams.plans(),
+        streams: streams.plans(topology),
         prototypes,
         edges,
         stages: stages.iter().max().map_or(0, |stage| stage + 1),
