@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use node::runtime::Program;
 use pe::topology::{Catalog, Diagnostic, Plan, Topology};
-use pe::{Pe, Spout, Windowed};
+use pe::{KeyRef, Pe, Spout, Windowed};
 
 use crate::cli;
 
@@ -46,6 +46,20 @@ impl App {
     #[must_use]
     pub fn spout<S: Spout>(mut self, name: &str) -> Self {
         self.program.registry = self.program.registry.spout::<S>(name);
+        self
+    }
+
+    /// Registers a grouping under the name that topology files have for it: a function of an event's key and the
+    /// number of tasks that says which of them gets the event. See [`pe::Registry::grouping`].
+    ///
+    /// # Panics
+    /// The name is one that every topology has, such as `shuffle`.
+    #[must_use]
+    pub fn grouping<F>(mut self, name: &str, choose: F) -> Self
+    where
+        F: Fn(KeyRef<'_>, u32) -> u32 + Send + Sync + 'static,
+    {
+        self.program.registry = self.program.registry.grouping(name, choose);
         self
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use membership::{Epoch, NodeId};
-use routing::{BatchHeader, Budget, ContainerId, Lane, Lanes, Slot, Spread, place};
+use routing::{BatchHeader, Budget, Choice, ContainerId, Lane, Lanes, Slot, Spread, place};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -459,53 +459,40 @@ impl Layout {
         }
     }
 
-    /// Where the rows of an edge go that are emitted in a container of this node.
-    pub fn lanes(&self, plan: &Plan, topology: usize, edge: &Edge, me: ContainerId) -> Lanes {
+    /// Where the rows of an edge go that are emitted in a container of this node; `choice` is the function
+    /// that its grouping names, if it names one.
+    pub fn lanes(
+        &self,
+        plan: &Plan,
+        topology: usize,
+        edge: &Edge,
+        me: ContainerId,
+        choice: Option<&Choice>,
+    ) -> Lanes {
         let consumer = &plan.prototypes[edge.to];
-        let grouping = consumer.inputs[edge.input].grouping;
+        let grouping = &consumer.inputs[edge.input].grouping;
         let plain = |to: ContainerId| Lane { to, task: BatchHeader::NO_TASK };
+        let containers = self.containers.iter().copied();
         match consumer.instances {
             InstancePlan::Keyed => Lanes {
-                lanes: self.containers.iter().copied().map(plain).collect(),
+                lanes: containers.map(plain).collect(),
                 spread: Spread::Slots(Arc::clone(&self.slots)),
             },
             InstancePlan::Tasks(_) => {
                 let tasks = (0..).zip(&self.tasks[topology][edge.to]);
-                let mut lanes: Vec<_> =
-                    tasks.map(|(task, home)| Lane { to: home.at, task }).collect();
-                let spread = match grouping {
-                    Grouping::Key => Spread::Hash,
-                    Grouping::Shuffle => Spread::Rotate,
-                    Grouping::LocalOrShuffle => {
-                        keep_nearest(&mut lanes, me);
-                        Spread::Rotate
-                    }
-                    Grouping::Global | Grouping::Local => {
-                        lanes.truncate(1);
-                        Spread::Only
-                    }
-                };
-                Lanes { lanes, spread }
+                let lanes = tasks.map(|(task, home)| Lane { to: home.at, task }).collect();
+                among_tasks(lanes, grouping, me, choice)
             }
-            InstancePlan::PerContainer => match grouping {
-                Grouping::Shuffle => Lanes {
-                    lanes: self.containers.iter().copied().map(plain).collect(),
-                    spread: Spread::Rotate,
-                },
-                Grouping::Local | Grouping::LocalOrShuffle | Grouping::Key | Grouping::Global => {
-                    Lanes { lanes: vec![plain(me)], spread: Spread::Only }
-                }
-            },
+            InstancePlan::PerContainer => {
+                // What is for everybody is not for somebody who leaves.
+                let is_active = |node| self.place(node).is_some_and(|place| place.is_active);
+                let is_meant = |to: &ContainerId| *grouping != Grouping::All || is_active(to.node);
+                among_equals(containers.filter(is_meant).map(plain), grouping, plain(me))
+            }
             InstancePlan::PerNode | InstancePlan::Partitions => {
-                let nodes =
-                    self.places.iter().filter(|place| place.is_active).map(|place| place.node);
-                if grouping == Grouping::Shuffle {
-                    let lanes =
-                        nodes.map(|node| plain(self.of_node(plan, edge.to, node))).collect();
-                    return Lanes { lanes, spread: Spread::Rotate };
-                }
-                let here = plain(self.of_node(plan, edge.to, self.me));
-                Lanes { lanes: vec![here], spread: Spread::Only }
+                let lane = |node| plain(self.of_node(plan, edge.to, node));
+                let active = self.places.iter().filter(|place| place.is_active);
+                among_equals(active.map(|place| lane(place.node)), grouping, lane(self.me))
             }
         }
     }
@@ -518,6 +505,56 @@ impl Layout {
         let kibibytes = u32::try_from(share.clamp(64, 1024)).expect("clamped");
         Budget { batches: 32, kibibytes }
     }
+}
+
+/// Which of the tasks of a prototype get the rows of an edge.
+fn among_tasks(
+    mut lanes: Vec<Lane>,
+    grouping: &Grouping,
+    me: ContainerId,
+    choice: Option<&Choice>,
+) -> Lanes {
+    let spread = match grouping {
+        Grouping::Key => Spread::Hash,
+        Grouping::PartialKey => Spread::TwoChoices,
+        Grouping::Direct => Spread::Numbered,
+        Grouping::Named(_) => {
+            Spread::Custom(choice.expect("a plan names groupings that are registered").clone())
+        }
+        Grouping::Shuffle => Spread::Rotate,
+        Grouping::LoadAwareShuffle => Spread::LeastLoaded,
+        Grouping::LocalOrShuffle => {
+            keep_nearest(&mut lanes, me);
+            Spread::Rotate
+        }
+        Grouping::All => Spread::All,
+        Grouping::Global | Grouping::Local => {
+            lanes.truncate(1);
+            Spread::Only
+        }
+    };
+    Lanes { lanes, spread }
+}
+
+/// Which of the instances that are one per node or container get the rows of an edge; `own` is there always.
+fn among_equals(all: impl Iterator<Item = Lane>, grouping: &Grouping, own: Lane) -> Lanes {
+    let spread = match grouping {
+        Grouping::Shuffle => Spread::Rotate,
+        Grouping::LoadAwareShuffle => Spread::LeastLoaded,
+        Grouping::All => Spread::All,
+        Grouping::Local
+        | Grouping::LocalOrShuffle
+        | Grouping::Key
+        | Grouping::PartialKey
+        | Grouping::Direct
+        | Grouping::Named(_)
+        | Grouping::Global => return Lanes { lanes: vec![own], spread: Spread::Only },
+    };
+    let mut lanes: Vec<_> = all.collect();
+    if lanes.is_empty() {
+        lanes.push(own);
+    }
+    Lanes { lanes, spread }
 }
 
 /// Leaves the lanes to one's own container; if there are none, to one's own node; or else all.

@@ -8,23 +8,28 @@ use std::fmt;
 use std::sync::Arc;
 
 use membership::NodeId;
-use routing::KeyFields;
+use routing::{Choice, FieldKind, KeyFields};
 
-use crate::host::{AnyHost, Blueprint, Panic, SinkHost, SourceHost, TasksHost, contain, keyed};
+use crate::host::{
+    AnyHost, Blueprint, ChooseTask, Panic, SinkHost, SourceHost, TasksHost, choice, contain, keyed,
+};
 use crate::topology::{
-    Accepts, Catalog, InstancePlan, Param, Params, PeSchema, Plan, Prototype, SpoutSchema,
+    Accepts, Catalog, Grouping, InputPlan, InstancePlan, Param, Params, PeSchema, Plan, Prototype,
+    SpoutSchema, StatedGrouping,
 };
 use crate::{
-    EventType, Inputs, OpenSink, Outputs, PartitionName, Pe, Spout, SpoutError, Windowed, Windows,
+    EventType, Inputs, KeyRef, OpenSink, Outputs, PartitionName, Pe, Spout, SpoutError, Windowed,
+    Windows,
 };
 
-/// The PE, spout and sink types of a program, under the names that topologies use.
+/// The PE, spout and sink types and the groupings of a program, under the names that topologies use.
 #[derive(Default)]
 pub struct Registry {
     pes: BTreeMap<String, PeType>,
     known: Vec<EventType>,
     spouts: BTreeMap<String, SpoutType>,
     sinks: BTreeMap<String, SinkType>,
+    groupings: BTreeMap<String, Arc<ChooseTask>>,
 }
 
 struct PeType {
@@ -53,6 +58,7 @@ impl fmt::Debug for Registry {
             .field("pes", &self.pes.keys())
             .field("spouts", &self.spouts.keys())
             .field("sinks", &self.sinks.keys())
+            .field("groupings", &self.groupings.keys())
             .finish()
     }
 }
@@ -115,6 +121,27 @@ impl Registry {
         self
     }
 
+    /// Registers a grouping: a function of an event's key and the number of tasks that says which of them gets
+    /// the event. A topology names it beside a key and `parallelism`.
+    ///
+    /// It runs where events are emitted, for each of them, and must say the same for the same key on every node
+    /// and at any time: whoever counts by key relies on it. An event for a task that there is not is dropped and
+    /// counted as `no such task`; so is one at which the function panics. A name that is taken now means the
+    /// new function.
+    ///
+    /// # Panics
+    /// The name is one that every topology has, such as `shuffle`.
+    #[must_use]
+    pub fn grouping<F>(mut self, name: &str, choose: F) -> Self
+    where
+        F: Fn(KeyRef<'_>, u32) -> u32 + Send + Sync + 'static,
+    {
+        let is_free = matches!(StatedGrouping::of(name), StatedGrouping::Named(_));
+        assert!(is_free, "every topology has a grouping `{name}`, which means another thing");
+        self.groupings.insert(name.to_owned(), Arc::new(choose));
+        self
+    }
+
     /// The types as names, to check topologies by.
     pub fn catalog(&self) -> Catalog {
         let schemas = |types: &[EventType]| types.iter().map(|event| event.schema).collect();
@@ -131,7 +158,11 @@ impl Registry {
             let outputs = schemas(&spout.outputs);
             (name.clone(), SpoutSchema { outputs, params: spout.params })
         });
-        Catalog { pes: pes.chain(sinks).collect(), spouts: spouts.collect() }
+        Catalog {
+            pes: pes.chain(sinks).collect(),
+            spouts: spouts.collect(),
+            groupings: self.groupings.keys().cloned().collect(),
+        }
     }
 
     /// Lists the partitions of a spout of a plan.
@@ -157,6 +188,12 @@ impl Registry {
             .into_iter()
             .map(|event| event.expect("a plan has no stream without producer"))
             .collect()
+    }
+
+    /// The function that the grouping of an input names, if it names one.
+    pub(crate) fn choice(&self, plan: &Plan, input: &InputPlan) -> Option<Choice> {
+        let Grouping::Named(name) = &input.grouping else { return None };
+        Some(choice(name, Arc::clone(&self.groupings[name]), kinds(plan, input)))
     }
 
     fn learn(&mut self, events: &[EventType]) {
@@ -204,13 +241,16 @@ impl Registry {
     }
 }
 
+/// The kinds of the fields of an input's key.
+fn kinds(plan: &Plan, input: &InputPlan) -> Vec<FieldKind> {
+    let fields = plan.streams[input.stream].event.fields;
+    input.key.iter().map(|&field| fields[field].kind).collect()
+}
+
 fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
     let keys: Vec<_> = prototype.inputs.iter().map(|input| KeyFields(input.key.clone())).collect();
     let keyed = prototype.inputs.iter().find(|input| !input.key.is_empty());
-    let kinds = keyed.map_or_else(Vec::new, |input| {
-        let fields = plan.streams[input.stream].event.fields;
-        input.key.iter().map(|&field| fields[field].kind).collect()
-    });
+    let kinds = keyed.map_or_else(Vec::new, |input| kinds(plan, input));
     Blueprint {
         name: prototype.name.clone(),
         params: Arc::new(match prototype.window {

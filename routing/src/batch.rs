@@ -103,6 +103,15 @@ impl<E: Event> Batch<E> {
         }
     }
 
+    /// Shows the canonical bytes of the key of every row, in order.
+    pub(crate) fn each_key(&mut self, key: &KeyFields, mut each: impl FnMut(&[u8])) {
+        let Self { columns, scratch, .. } = self;
+        for row in 0..columns.rows() {
+            key.write(columns, row, scratch);
+            each(scratch);
+        }
+    }
+
     /// Copies an event to the end, with its key, which is a field of it.
     #[inline(always)]
     pub(crate) fn push(&mut self, event: E::Ref<'_>, field: usize, key: Packed, hash: u64) {

@@ -11,19 +11,23 @@
 //! Every batch that is on its way counts against the budget of its lane until its credit comes back. A
 //! lane over its budget still accepts, so nothing ever waits inside a handler; but its outlet says so,
 //! and the container then runs no more of what feeds the outlet. Budgets are per edge and lane, never
-//! shared between edges: were they shared, one edge could use up what another needs to drain.
+//! shared between edges: were they shared, one edge could use up what another needs to drain. An edge may
+//! shed instead: then what is ready for a lane over its budget is dropped and counted, and nobody waits.
 
 mod order;
+mod picks;
 mod route;
 
 use std::any::Any;
 use std::fmt;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use membership::NodeId;
 use serde::{Deserialize, Serialize};
 
-use self::route::{Exit, OpenLane, Route};
+pub use self::picks::Choice;
+use self::route::{Exit, OpenLane, Route, copy};
 use crate::column::narrow;
 use crate::{Batch, Columns, Event, KeyFields, Owing};
 
@@ -56,6 +60,17 @@ pub enum Spread {
     Hash,
     /// Batch by batch, to one lane after the other.
     Rotate,
+    /// By key, to the one of two lanes that its hash names which was given fewer rows so far.
+    TwoChoices,
+    /// A copy to every lane.
+    All,
+    /// To the lane whose number is the key, which is one unsigned field; dropped if there is none.
+    Numbered,
+    /// Batch by batch, to the lane with the least on its way for its budget; of equal ones to the nearest,
+    /// and of those to one after the other.
+    LeastLoaded,
+    /// To the lane that a function of the key names; dropped if there is none.
+    Custom(Choice),
 }
 
 /// Where the batches of an edge go under one view.
@@ -95,12 +110,34 @@ pub struct Ready {
     pub is_forwarded: bool,
 }
 
+/// Events that an outlet dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Larger than any may be.
+    pub oversized: u64,
+    /// For a task that there is not.
+    pub no_such_task: u64,
+    /// Ready for a lane over its budget, on an edge that sheds; once for each that would have got it.
+    pub shed: u64,
+}
+
+impl AddAssign for Dropped {
+    fn add_assign(&mut self, other: Self) {
+        let Self { oversized, no_such_task, shed } = other;
+        self.oversized += oversized;
+        self.no_such_task += no_such_task;
+        self.shed += shed;
+    }
+}
+
 /// What a container needs of an outlet.
 pub trait AnyOutlet {
     /// Adds an edge; its place is the number of those before. Its lanes are set by [`Self::lead`].
     fn connect(&mut self, key: KeyFields);
-    /// Sets where an edge leads. What lanes of the old view hold is routed anew; what is on its way to
-    /// them is still confirmed by them.
+    /// From now on an edge drops what is ready for a lane over its budget, and holds nobody back.
+    fn shed(&mut self, route: usize);
+    /// Sets where an edge leads. What lanes of the old view hold goes to where its keys or tasks are now; what
+    /// is on its way to them is still confirmed by them.
     fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget);
     /// Gives up what is on its way along an edge to nodes that are gone; returns how many events.
     fn abandon(&mut self, route: usize, is_gone: &dyn Fn(NodeId) -> bool) -> u64;
@@ -124,7 +161,8 @@ pub trait AnyOutlet {
     fn encode(&self, batch: &dyn Any, out: &mut Vec<u8>);
     /// Makes the open batch whole again after a panic in the middle of `push`.
     fn repair(&mut self);
-    /// Sends chosen rows of a batch of the same event type on along an edge.
+    /// Sends chosen rows of a batch of the same event type on along an edge; not along one that copies
+    /// to all, where all others have theirs.
     fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]);
     /// The same to a lane of one's choice, whether or not the edge leads there. `is_near` says whether
     /// it is of this node.
@@ -133,8 +171,8 @@ pub trait AnyOutlet {
     fn emitted(&self) -> u64;
     /// How many events are on their way, or handled without our having heard of it.
     fn unconfirmed(&self) -> u64;
-    /// How many events were refused since they were too large, since the last call.
-    fn oversized(&mut self) -> u64;
+    /// How many events were dropped since the last call.
+    fn dropped(&mut self) -> Dropped;
 }
 
 /// The open batch of an event type and where it leads.
@@ -147,7 +185,7 @@ pub struct Outlet<E: Event> {
     by_key: Option<usize>,
     /// Events that lead nowhere.
     unheard: u64,
-    oversized: u64,
+    dropped: Dropped,
     scratch: Vec<u32>,
     is_tracked: bool,
     owing: Owing,
@@ -181,7 +219,7 @@ impl<E: Event> Default for Outlet<E> {
             spare: Vec::new(),
             by_key: None,
             unheard: 0,
-            oversized: 0,
+            dropped: Dropped::default(),
             scratch: Vec::new(),
             is_tracked: false,
             owing: Owing::default(),
@@ -241,7 +279,7 @@ impl<E: Event> Outlet<E> {
 
     #[inline(never)]
     fn close(&mut self) {
-        self.oversized += limit(&mut self.open, &mut self.spare, &mut self.owing);
+        self.dropped.oversized += limit(&mut self.open, &mut self.spare, &mut self.owing);
         if self.open.columns.rows() > 0 {
             self.seal();
         }
@@ -251,7 +289,7 @@ impl<E: Event> Outlet<E> {
     #[inline(never)]
     fn close_lane(&mut self, lane: usize) {
         let Some(mut batch) = self.routes[0].lanes[lane].open.take() else { return };
-        self.oversized += limit(&mut batch, &mut self.spare, &mut self.owing);
+        self.dropped.oversized += limit(&mut batch, &mut self.spare, &mut self.owing);
         if batch.columns.rows() == 0 {
             self.spare.push(batch);
             return;
@@ -275,9 +313,8 @@ impl<E: Event> Outlet<E> {
             self.scratch.extend(0..narrow(batch.columns.rows()));
         }
         for route in 0..last {
-            let mut copy = self.spare.pop().unwrap_or_default();
-            copy.extend_owed(&batch, &self.scratch, &mut self.owing);
-            self.send(route, copy, false);
+            let copied = copy(&batch, &self.scratch, &mut self.spare, &mut self.owing);
+            self.send(route, copied, false);
         }
         self.send(last, batch, false);
     }
@@ -311,14 +348,17 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         self.routes.push(Route::new(key));
     }
 
+    fn shed(&mut self, route: usize) {
+        self.routes[route].is_shedding = true;
+    }
+
     fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget) {
         assert!(!lanes.lanes.is_empty(), "an edge leads somewhere in every view");
         let edge = &mut self.routes[route];
+        let waiting = edge.take_waiting();
         let mut past: Vec<_> = edge.lanes.drain(..).chain(edge.past.drain(..)).collect();
         edge.spread = lanes.spread;
         edge.here = usize::MAX;
-        // The rows that wait were chosen by the old view.
-        let waiting: Vec<_> = past.iter_mut().filter_map(|lane| lane.open.take()).collect();
         for (place, lane) in lanes.lanes.into_iter().enumerate() {
             if lane.to == me && edge.here == usize::MAX && matches!(edge.spread, Spread::Slots(_)) {
                 edge.here = place;
@@ -327,6 +367,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
             let known = known.map(|at| past.swap_remove(at));
             let mut lane = known.unwrap_or_else(|| OpenLane::new(lane));
             lane.is_past = false;
+            lane.is_here = lane.lane.to == me;
             lane.is_near = lane.lane.to.node == me.node;
             lane.budget = if lane.is_near { budget.batches } else { budget.kibibytes };
             edge.lanes.push(lane);
@@ -335,8 +376,12 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         past.iter_mut().for_each(|lane| lane.is_past = true);
         edge.past = past;
         edge.count_over();
-        for batch in waiting {
-            self.send(route, batch, false);
+        for (lane, batch) in waiting {
+            // What waits for a task stays with it: chosen for anew, it might come behind what is younger.
+            match self.routes[route].lane_of_task(lane.task) {
+                Some(lane) => lane.open = Some(batch),
+                None => self.send(route, batch, false),
+            }
         }
         self.by_key = match &self.routes[..] {
             [only] => only.only_field(),
@@ -398,7 +443,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
     }
 
     fn is_over_budget(&self) -> bool {
-        self.routes.iter().any(|route| route.over > 0)
+        self.routes.iter().any(Route::is_over_budget)
     }
 
     fn is_open(&self) -> bool {
@@ -468,8 +513,10 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         lanes.map(|lane| lane.unconfirmed).sum()
     }
 
-    fn oversized(&mut self) -> u64 {
-        std::mem::take(&mut self.oversized)
+    fn dropped(&mut self) -> Dropped {
+        let mut dropped = std::mem::take(&mut self.dropped);
+        self.routes.iter_mut().for_each(|route| dropped += std::mem::take(&mut route.dropped));
+        dropped
     }
 }
 

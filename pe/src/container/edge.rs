@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use membership::NodeId;
-use routing::{BatchHeader, ContainerId, DecodeError, KeyFields, Owing};
+use routing::{BatchHeader, Choice, ContainerId, DecodeError, KeyFields, Owing};
 
 use super::message::{Contents, Parcel};
 use crate::EventType;
@@ -21,6 +21,8 @@ pub(super) struct EdgeSide {
     pub(super) key: KeyFields,
     /// Whether the consumer has one instance per key.
     pub(super) is_keyed: bool,
+    /// The function that the grouping names, if it names one.
+    pub(super) choice: Option<Choice>,
     /// The events.
     pub(super) event: EventType,
     /// Whether they say which tree they are of.
@@ -35,7 +37,8 @@ pub(super) struct EdgeSide {
 impl EdgeSide {
     pub(super) fn new(route: usize, key: KeyFields, is_keyed: bool, event: EventType) -> Self {
         let (spares, sent, received) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Self { route, key, is_keyed, event, is_tracked: false, spares, sent, received }
+        let (choice, is_tracked) = (None, false);
+        Self { route, key, is_keyed, choice, event, is_tracked, spares, sent, received }
     }
 
     /// Counts a batch, whatever becomes of it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
-use routing::{AnyOutlet, BatchHeader, BatchKind, ContainerId, KeyFields, Lane, Ready};
+use routing::{AnyOutlet, BatchHeader, BatchKind, ContainerId, Dropped, KeyFields, Lane, Ready};
 
 use self::acks::{Acks, seed};
 use self::gate::Gate;
@@ -25,7 +25,7 @@ use crate::host::{AnyHost, Delivery, Opened, PartitionState, Source};
 use crate::layout::{Layout, Phase};
 use crate::pe::Removal;
 use crate::report::{HostReport, PartitionReport, RunReport};
-use crate::topology::{InstancePlan, Plan};
+use crate::topology::{Grouping, InstancePlan, Overflow, Plan};
 use crate::{Registry, Unit};
 
 /// A topology in one container.
@@ -70,6 +70,10 @@ mod reason {
     pub(super) const OVER_CREDIT: &str = "over credit";
     /// An event was larger than any may be.
     pub(super) const OVERSIZED: &str = "oversized";
+    /// An event was for a task that there is not.
+    pub(super) const NO_SUCH_TASK: &str = "no such task";
+    /// A reader was behind, of a stream that sheds.
+    pub(super) const SHED: &str = "shed";
 }
 
 impl Run {
@@ -98,9 +102,18 @@ impl Run {
             let key = KeyFields(input.key.clone());
             let outlets = &mut hosts[edge.from].edges[edge.output];
             let is_keyed = consumer.instances == InstancePlan::Keyed;
-            edges.push(EdgeSide::new(outlets.len(), key.clone(), is_keyed, events[input.stream]));
+            let route = outlets.len();
+            let mut side = EdgeSide::new(route, key.clone(), is_keyed, events[input.stream]);
+            side.choice = registry.choice(plan, input);
+            edges.push(side);
             outlets.push(at);
-            hosts[edge.from].outlet(edge.output, |outlet| outlet.connect(key));
+            let is_shedding = plan.streams[input.stream].overflow == Overflow::Shed;
+            hosts[edge.from].outlet(edge.output, |outlet| {
+                outlet.connect(key);
+                if is_shedding {
+                    outlet.shed(route);
+                }
+            });
         }
         let mut by_stage: Vec<_> = (0..hosts.len()).collect();
         by_stage.sort_by_key(|&at| plan.prototypes[at].stage);
@@ -339,7 +352,8 @@ impl Run {
     ) {
         let layout = Arc::clone(&desk.layout);
         for (at, edge) in self.plan.edges.iter().enumerate() {
-            let lanes = layout.lanes(&self.plan, usize::from(self.topology), edge, desk.me);
+            let (topology, choice) = (usize::from(self.topology), self.edges[at].choice.as_ref());
+            let lanes = layout.lanes(&self.plan, topology, edge, desk.me, choice);
             let (me, budget, route) = (desk.me, layout.budget(), self.edges[at].route);
             let producer = &mut self.hosts[edge.from];
             self.in_doubt += producer.outlet(edge.output, |outlet| {
@@ -426,13 +440,19 @@ impl Run {
         };
         for slot in &mut self.hosts {
             slot.host.tally().discarded.iter().for_each(|(reason, count)| drop(reason, *count));
-            let mut oversized = 0;
+            let mut dropped = Dropped::default();
             slot.host.outlets(&mut |_, outlet| {
-                oversized += outlet.oversized();
+                dropped += outlet.dropped();
                 unconfirmed += outlet.unconfirmed();
             });
-            if oversized > 0 {
-                *self.dropped.entry(reason::OVERSIZED).or_default() += oversized;
+            let Dropped { oversized, no_such_task, shed } = dropped;
+            let all = [
+                (reason::OVERSIZED, oversized),
+                (reason::NO_SUCH_TASK, no_such_task),
+                (reason::SHED, shed),
+            ];
+            for (reason, count) in all.into_iter().filter(|(_, count)| *count > 0) {
+                *self.dropped.entry(reason).or_default() += count;
             }
         }
         self.dropped.iter().for_each(|(reason, count)| drop(reason, *count));
@@ -558,7 +578,7 @@ impl Run {
         out: &mut Vec<Action>,
     ) {
         if header.kind == BatchKind::Forwarded {
-            *self.dropped.entry(reason::MISROUTED).or_default() += rows.len() as u64;
+            self.lose_rows(reason::MISROUTED, rows.len());
             return self.fail_batch(usize::from(header.edge), batch);
         }
         let edge = self.plan.edges[usize::from(header.edge)];
@@ -567,6 +587,11 @@ impl Run {
         let (topology, prototype) = (self.topology, narrow(edge.to));
         let home = desk.layout.home(Unit::Task { topology, prototype, task: header.task });
         let lane = home.map(|to| Lane { to, task: header.task });
+        let is_copy = self.plan.prototypes[edge.to].inputs[edge.input].grouping == Grouping::All;
+        if is_copy && lane.is_none() {
+            // It was for an instance of this container alone; the others have theirs.
+            return self.lose_rows(reason::MISROUTED, rows.len());
+        }
         self.hosts[edge.from].outlet(edge.output, |outlet| match lane {
             Some(lane) => {
                 outlet.forward_to(route, lane, lane.to.node == desk.me.node, batch, rows);
@@ -613,7 +638,11 @@ impl Run {
     }
 
     fn lose(&mut self, why: &'static str, header: &BatchHeader) {
-        *self.dropped.entry(why).or_default() += u64::from(header.rows);
+        self.lose_rows(why, header.rows as usize);
+    }
+
+    fn lose_rows(&mut self, why: &'static str, rows: usize) {
+        *self.dropped.entry(why).or_default() += rows as u64;
     }
 }
 

@@ -6,6 +6,7 @@
 //! Application code is only ever called from here, and always inside [`contain`]: a panic costs the event
 //! and the instance, is counted, and ends nothing else.
 
+mod grouping;
 mod keyed;
 mod sink;
 mod source;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use membership::Time;
 use routing::{AnyOutlet, FieldKind, KeyFields};
 
+pub(crate) use grouping::{ChooseTask, choice};
 pub(crate) use keyed::keyed;
 pub(crate) use sink::SinkHost;
 pub(crate) use source::{Closed, Letter, Opened, PartitionState, Source, SourceHost};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use routing::Schema;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::model::{AckPlan, Delivery, Trigger};
+use super::model::{AckPlan, Delivery, Overflow, Trigger};
 use super::plan::{Grouping, InputPlan, InstancePlan, Plan, Prototype};
 use crate::window::{Extent, WindowSpec};
 
@@ -41,6 +41,11 @@ pub(super) fn render(plan: &Plan, delivery: Delivery) -> String {
         out.push_str("stream ");
         write_text(&mut out, &stream.name);
         write_schema(&mut out, &stream.event);
+        // What is as it always was is not written, so that plans keep their hashes.
+        match stream.overflow {
+            Overflow::Block => {}
+            Overflow::Shed => out.push_str(" overflow shed"),
+        }
         out.push('\n');
     }
     for prototype in &plan.prototypes {
@@ -102,14 +107,22 @@ fn write_extent(out: &mut String, name: &str, extent: Extent) {
 }
 
 fn write_input(out: &mut String, input: &InputPlan) {
-    let grouping = match input.grouping {
-        Grouping::Local => "local",
-        Grouping::Key => "key",
-        Grouping::Shuffle => "shuffle",
-        Grouping::LocalOrShuffle => "local-or-shuffle",
-        Grouping::Global => "global",
-    };
-    let _ = write!(out, " input {} {grouping}", input.stream);
+    let _ = write!(out, " input {} ", input.stream);
+    match &input.grouping {
+        Grouping::Local => out.push_str("local"),
+        Grouping::Key => out.push_str("key"),
+        Grouping::PartialKey => out.push_str("partial-key"),
+        Grouping::Direct => out.push_str("direct"),
+        Grouping::Named(name) => {
+            out.push_str("named ");
+            write_text(out, name);
+        }
+        Grouping::Shuffle => out.push_str("shuffle"),
+        Grouping::LoadAwareShuffle => out.push_str("load-aware-shuffle"),
+        Grouping::LocalOrShuffle => out.push_str("local-or-shuffle"),
+        Grouping::Global => out.push_str("global"),
+        Grouping::All => out.push_str("all"),
+    }
     for field in &input.key {
         let _ = write!(out, " {field}");
     }

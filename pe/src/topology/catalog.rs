@@ -3,19 +3,21 @@
 //! The planner must check a file without touching a Rust type, on any node and in `starling check`.
 //! So registration boils each type down to its schemas and parameters, and this is all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use routing::Schema;
 
 use super::param::Param;
 
-/// The types of PEs and of spouts, each under the name it was registered by.
+/// The types of PEs and of spouts, each under the name it was registered by, and the names of groupings.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// What `[pe.NAME] type` may say.
     pub pes: BTreeMap<String, PeSchema>,
     /// What `[spout.NAME] type` may say.
     pub spouts: BTreeMap<String, SpoutSchema>,
+    /// What `grouping` may say beside the names that every topology has.
+    pub groupings: BTreeSet<String>,
 }
 
 /// A type of PE.

@@ -3,20 +3,21 @@
 //! The file says how events choose an instance, and from that it follows how many there are; each
 //! input is right or wrong only in view of the others of its PE.
 
-use routing::Schema;
+use routing::{FieldKind, Schema};
 
-use super::catalog::Accepts;
+use super::catalog::{Accepts, Catalog};
 use super::diagnostic::{Diagnostic, Problems};
 use super::located::Located;
 use super::model::{InputSpec, PeSpec, StatedGrouping};
 use super::plan::{Grouping, InputPlan, InstancePlan};
 use super::planner::Declared;
 use super::streams::{Streams, nobody_emits, with_fields};
-use super::suggest::{quoted, suggest};
+use super::suggest::{did_you_mean, quoted, suggest};
 
 pub(super) fn inputs(
     declared: &Declared<'_>,
     streams: &Streams<'_>,
+    catalog: &Catalog,
     problems: &mut Problems,
 ) -> Vec<InputPlan> {
     let Some(pe) = declared.pe else { return Vec::new() };
@@ -25,7 +26,8 @@ pub(super) fn inputs(
     let mut plans = Vec::new();
     for input in &pe.inputs {
         let grouping = grouping(input);
-        check_grouping(declared.name, input, grouping, instances, problems);
+        check_named(input, pe, catalog, problems);
+        check_grouping(declared.name, input, &grouping, instances, problems);
         let Some(stream) = streams.get(&input.stream) else {
             nobody_emits(&input.stream, input.stream.span(), streams, problems);
             continue;
@@ -33,6 +35,9 @@ pub(super) fn inputs(
         let Some(event) = &stream.event else { continue };
         check_taken(declared, input, event, problems);
         let Some(key) = key(input, event, problems) else { continue };
+        if grouping == Grouping::Direct {
+            check_number(input, event, &key, problems);
+        }
         if instances == InstancePlan::Keyed && grouping == Grouping::Key {
             let here = KeyOf { stream: &input.stream, event: *event, key: key.clone() };
             match &key_of_all {
@@ -64,8 +69,13 @@ impl KeyOf<'_> {
 
 fn grouping(input: &InputSpec) -> Grouping {
     match input.grouping.as_deref() {
+        Some(StatedGrouping::PartialKey) => Grouping::PartialKey,
+        Some(StatedGrouping::Direct) => Grouping::Direct,
+        Some(StatedGrouping::Named(name)) => Grouping::Named(name.clone()),
+        Some(StatedGrouping::All) => Grouping::All,
         _ if !input.key.is_empty() => Grouping::Key,
-        Some(StatedGrouping::Shuffle) => Grouping::Shuffle,
+        Some(StatedGrouping::Shuffle | StatedGrouping::None) => Grouping::Shuffle,
+        Some(StatedGrouping::LoadAwareShuffle) => Grouping::LoadAwareShuffle,
         Some(StatedGrouping::LocalOrShuffle) => Grouping::LocalOrShuffle,
         Some(StatedGrouping::Global) => Grouping::Global,
         // The reader refuses `fields` without a key.
@@ -85,10 +95,58 @@ pub(super) fn instances(pe: &PeSpec) -> InstancePlan {
     }
 }
 
+/// A grouping of the application: whether there is one of this name, and whether it has what it needs.
+fn check_named(input: &InputSpec, pe: &PeSpec, catalog: &Catalog, problems: &mut Problems) {
+    let Some(stated) = &input.grouping else { return };
+    let StatedGrouping::Named(name) = &**stated else { return };
+    let shown = quoted(name);
+    if !catalog.groupings.contains(name) {
+        let shipped = StatedGrouping::SHIPPED.iter().map(StatedGrouping::as_str);
+        let all = shipped.chain(catalog.groupings.iter().map(String::as_str));
+        let problem = Diagnostic::new(format!("unknown grouping {shown}"));
+        let help = did_you_mean(name, all, "known values");
+        return problems.push(problem.at(stated.span(), "unknown").with_help(help));
+    }
+    let (message, help) = match (input.key.is_empty(), pe.parallelism) {
+        (true, _) => (
+            format!("the grouping {shown} needs a key"),
+            "add key = [\"FIELD\"], what the task is chosen by",
+        ),
+        (false, None) => (
+            format!("the grouping {shown} needs `parallelism`"),
+            "add `parallelism`, the number of tasks",
+        ),
+        (false, Some(_)) => return,
+    };
+    let problem = Diagnostic::new(message).at(stated.span(), "this grouping");
+    problems.push(problem.with_help(help.to_owned()));
+}
+
+/// The number of a task is an unsigned integer.
+fn check_number(input: &InputSpec, event: &Schema, key: &[usize], problems: &mut Problems) {
+    let (Some(name), [field]) = (input.key.first(), key) else { return };
+    let kind = event.fields[*field].kind;
+    if kind == FieldKind::Unsigned {
+        return;
+    }
+    let unsigned = event.fields.iter().filter(|field| field.kind == FieldKind::Unsigned);
+    let unsigned: Vec<_> = unsigned.map(|field| quoted(field.name)).collect();
+    let help = if unsigned.is_empty() {
+        format!("{} has no such field; use a key with `fields`", quoted(event.name))
+    } else {
+        format!("its fields of this kind: {}", unsigned.join(", "))
+    };
+    problems.push(
+        Diagnostic::new("the key of the grouping `direct` must be an unsigned integer")
+            .at(name.span(), format!("{} is {kind}", quoted(name)))
+            .with_help(help),
+    );
+}
+
 fn check_grouping(
     name: &str,
     input: &InputSpec,
-    grouping: Grouping,
+    grouping: &Grouping,
     instances: InstancePlan,
     problems: &mut Problems,
 ) {
@@ -99,7 +157,14 @@ fn check_grouping(
             "the number of instances is fixed, so say which of them gets an event: add a key, or \
              grouping = \"shuffle\", \"local-or-shuffle\" or \"global\"",
         ),
-        (InstancePlan::Keyed, Grouping::Local | Grouping::Shuffle | Grouping::LocalOrShuffle) => (
+        (
+            InstancePlan::Keyed,
+            Grouping::Local
+            | Grouping::Shuffle
+            | Grouping::LoadAwareShuffle
+            | Grouping::LocalOrShuffle
+            | Grouping::All,
+        ) => (
             format!("the input {stream} of {name} needs a key"),
             "another input has a key, so there is an instance per key; give this one a key too, or \
              give the PE a `parallelism`",

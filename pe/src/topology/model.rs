@@ -107,12 +107,24 @@ pub const GRANULARITY_MAX: u32 = 1 << 16;
 /// The most trees that may be pending in a container.
 pub const PENDING_MAX: u32 = 1 << 20;
 
-/// What is said about a stream: so far, only that it exists and that its emitters wait when it is
-/// full.
+/// What is said about a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamSpec {
+    /// What becomes of its events when a reader is behind.
+    pub overflow: Overflow,
     pub(super) at: Located<()>,
+}
+
+/// What becomes of the events of a stream for a reader that is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Overflow {
+    /// `block`: whoever emits is held back.
+    #[default]
+    Block,
+    /// `shed`: they are dropped and counted, and nobody is held back.
+    Shed,
 }
 
 /// A declared source.
@@ -164,18 +176,67 @@ pub struct InputSpec {
 }
 
 /// The groupings that a file can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatedGrouping {
     /// `shuffle`: evenly over the instances.
     Shuffle,
+    /// `none`: wherever the engine likes, which is `shuffle`.
+    None,
+    /// `load-aware-shuffle`: to the instance with the least on its way.
+    LoadAwareShuffle,
     /// `local-or-shuffle`: to an instance in the same container; if there is none, on the same node; if
     /// there is none either, evenly over all. Without `parallelism` each container has an instance.
     LocalOrShuffle,
     /// `fields`: by key, to one of a fixed number of instances.
     Fields,
+    /// `partial-key`: by key, to one of two of a fixed number of instances.
+    PartialKey,
+    /// `direct`: to the instance whose number is the key.
+    Direct,
     /// `global`: to the first instance, always.
     Global,
+    /// `all`: to every instance, a copy each.
+    All,
+    /// Any other name: one that the application may have registered.
+    Named(String),
+}
+
+impl StatedGrouping {
+    /// Those that every topology may name.
+    pub(super) const SHIPPED: &[Self] = &[
+        Self::Shuffle,
+        Self::Fields,
+        Self::Global,
+        Self::LocalOrShuffle,
+        Self::PartialKey,
+        Self::All,
+        Self::None,
+        Self::Direct,
+        Self::LoadAwareShuffle,
+    ];
+
+    /// What a file means by a name.
+    pub fn of(name: &str) -> Self {
+        let shipped = Self::SHIPPED.iter().find(|grouping| grouping.as_str() == name);
+        shipped.cloned().unwrap_or_else(|| Self::Named(name.to_owned()))
+    }
+
+    /// How a file writes it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Shuffle => "shuffle",
+            Self::None => "none",
+            Self::LoadAwareShuffle => "load-aware-shuffle",
+            Self::LocalOrShuffle => "local-or-shuffle",
+            Self::Fields => "fields",
+            Self::PartialKey => "partial-key",
+            Self::Direct => "direct",
+            Self::Global => "global",
+            Self::All => "all",
+            Self::Named(name) => name,
+        }
+    }
 }
 
 /// Where the events of a spout or PE go.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use routing::Schema;
 
 use super::diagnostic::Diagnostic;
-use super::model::{AckPlan, Trigger};
+use super::model::{AckPlan, Overflow, Trigger};
 use super::params::Params;
 use crate::window::WindowSpec;
 
@@ -41,6 +41,8 @@ pub struct StreamPlan {
     pub name: String,
     /// The type of its events.
     pub event: Schema,
+    /// What becomes of them when a reader is behind.
+    pub overflow: Overflow,
 }
 
 /// A spout or a PE.
@@ -82,18 +84,28 @@ pub struct InputPlan {
 }
 
 /// How an event chooses the instance that gets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grouping {
     /// It stays on the node where it was emitted.
     Local,
     /// By the hash of its key.
     Key,
+    /// By its key, to the one of two instances that was given fewer events.
+    PartialKey,
+    /// To the instance whose number is its key, one unsigned integer.
+    Direct,
+    /// To the instance that a function of its key names, registered under this name.
+    Named(String),
     /// Evenly over the instances.
     Shuffle,
+    /// To the instance with the least on its way.
+    LoadAwareShuffle,
     /// Evenly over the instances of this container, or of this node, or over all.
     LocalOrShuffle,
     /// To the first instance.
     Global,
+    /// To every instance, a copy each.
+    All,
 }
 
 /// How many instances a prototype has, and what decides it.

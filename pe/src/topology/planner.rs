@@ -32,7 +32,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
     let outlets: Vec<Outlet<'_>> = outlets(&declared, &mut problems);
     let streams = Streams::new(&declared, &outlets, &mut problems);
     check_declared_streams(topology, &streams, &mut problems);
-    let read = |declared: &Declared<'_>| inputs(declared, &streams, &mut problems);
+    let read = |declared: &Declared<'_>| inputs(declared, &streams, catalog, &mut problems);
     let inputs: Vec<Vec<InputPlan>> = declared.iter().map(read).collect();
 
     let edges = edges(&declared, &outlets);
@@ -60,7 +60,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
         name: topology.name.clone(),
         hash: 0,
         acks: (topology.delivery == Delivery::AtLeastOnce).then_some(topology.ack),
-        streams: streams.plans(),
+        streams: streams.plans(topology),
         prototypes,
         edges,
         stages: stages.iter().max().map_or(0, |stage| stage + 1),

@@ -11,8 +11,8 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::document::{Document, Entry, Table};
 use super::located::Located;
 use super::model::{
-    AckPlan, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, PARALLELISM_MAX, PENDING_MAX,
-    PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
+    AckPlan, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Overflow, PARALLELISM_MAX,
+    PENDING_MAX, PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
 };
 use super::params::ParamValue;
 use crate::window::{COUNT_MAX, Extent, MOST, OVERLAP_MAX, WindowError, WindowSpec};
@@ -23,19 +23,8 @@ const DELIVERIES: &[(&str, Option<Delivery>)] = &[
     ("exactly-once", None),
 ];
 
-const OVERFLOWS: &[(&str, Option<()>)] = &[("block", Some(())), ("shed", None), ("spill", None)];
-
-const GROUPINGS: &[(&str, Option<StatedGrouping>)] = &[
-    ("shuffle", Some(StatedGrouping::Shuffle)),
-    ("fields", Some(StatedGrouping::Fields)),
-    ("global", Some(StatedGrouping::Global)),
-    ("local-or-shuffle", Some(StatedGrouping::LocalOrShuffle)),
-    ("partial-key", None),
-    ("all", None),
-    ("none", None),
-    ("direct", None),
-    ("load-aware-shuffle", None),
-];
+const OVERFLOWS: &[(&str, Option<Overflow>)] =
+    &[("block", Some(Overflow::Block)), ("shed", Some(Overflow::Shed)), ("spill", None)];
 
 /// Reads a whole file.
 pub(super) fn read(text: &str) -> Result<Topology, Vec<Diagnostic>> {
@@ -119,9 +108,9 @@ fn named<T>(
 }
 
 fn stream(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> StreamSpec {
-    let _block = table.entry("overflow").and_then(|entry| entry.choice(OVERFLOWS, problems));
+    let overflow = table.entry("overflow").and_then(|entry| entry.choice(OVERFLOWS, problems));
     table.finish(problems);
-    StreamSpec { at }
+    StreamSpec { overflow: overflow.map(Located::into_value).unwrap_or_default(), at }
 }
 
 fn spout(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> SpoutSpec {
@@ -222,11 +211,13 @@ fn input(item: &Entry<'_>, has_parallelism: bool, problems: &mut Problems) -> Op
         table.required("stream", problems).and_then(|entry| entry.name("stream", problems));
     let key_entry = table.entry("key");
     let key = key_entry.as_ref().and_then(|entry| key_fields(entry, problems));
-    let grouping_entry = table.entry("grouping");
-    let grouping = grouping_entry.and_then(|entry| entry.choice(GROUPINGS, problems));
+    let grouping = table.entry("grouping").and_then(|entry| entry.text(problems));
+    let grouping = grouping.map(|name| name.map(|name| StatedGrouping::of(&name)));
     table.finish(problems);
     if let Some(grouping) = &grouping {
-        check_grouping(grouping, key_entry.is_some(), has_parallelism, problems);
+        let fields =
+            key_entry.as_ref().map(|entry| entry.value().as_array().map_or(1, |all| all.len()));
+        check_grouping(grouping, fields, has_parallelism, problems);
     }
     Some(InputSpec { stream: stream?, key: key.unwrap_or_default(), grouping })
 }
@@ -245,28 +236,47 @@ fn key_fields(entry: &Entry<'_>, problems: &mut Problems) -> Option<Vec<Located<
     Some(fields)
 }
 
+/// Whether a grouping has the key and the `parallelism` that it needs; `fields` is the length of the key.
 fn check_grouping(
     grouping: &Located<StatedGrouping>,
-    has_key: bool,
+    fields: Option<usize>,
     has_parallelism: bool,
     problems: &mut Problems,
 ) {
-    let (message, help) = match (**grouping, has_key, has_parallelism) {
-        (StatedGrouping::Fields, false, _) => {
-            ("the grouping `fields` needs a key", "add key = [\"FIELD\"]")
+    let name = super::quoted(grouping.as_str());
+    let needs_key = || format!("the grouping {name} needs a key");
+    let needs_parallelism = || format!("the grouping {name} needs `parallelism`");
+    let (message, help) = match (&**grouping, fields) {
+        (StatedGrouping::Fields | StatedGrouping::PartialKey, None) => {
+            (needs_key(), "add key = [\"FIELD\"]")
         }
-        (StatedGrouping::Fields, true, false) => (
-            "the grouping `fields` needs `parallelism`",
+        (StatedGrouping::Direct, None) => {
+            (needs_key(), "add key = [\"FIELD\"], the field that holds the number of the task")
+        }
+        (StatedGrouping::Direct, Some(2..)) => (
+            "the grouping `direct` needs a key of one field".to_owned(),
+            "leave only the field that holds the number of the task",
+        ),
+        (StatedGrouping::Fields, Some(_)) if !has_parallelism => (
+            needs_parallelism(),
             "add `parallelism`; or leave the grouping out, and there is an instance per key",
         ),
+        (StatedGrouping::PartialKey | StatedGrouping::Direct, Some(_)) if !has_parallelism => {
+            (needs_parallelism(), "add `parallelism`, the number of tasks")
+        }
         (
-            StatedGrouping::Shuffle | StatedGrouping::LocalOrShuffle | StatedGrouping::Global,
-            true,
-            _,
+            StatedGrouping::Shuffle
+            | StatedGrouping::None
+            | StatedGrouping::LoadAwareShuffle
+            | StatedGrouping::LocalOrShuffle
+            | StatedGrouping::Global
+            | StatedGrouping::All,
+            Some(_),
         ) => (
-            "a key and the groupings `shuffle`, `local-or-shuffle` and `global` exclude each other",
+            format!("a key and the grouping {name} exclude each other"),
             "leave out one of the two",
         ),
+        // Whether others exist is not known yet.
         _ => return,
     };
     let problem = Diagnostic::new(message).at(grouping.span(), "this grouping");

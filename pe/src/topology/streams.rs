@@ -93,9 +93,11 @@ impl<'a> Streams<'a> {
         outputs.into_iter().map(|(_, stream)| stream).collect()
     }
 
-    pub(super) fn plans(&self) -> Vec<StreamPlan> {
+    pub(super) fn plans(&self, topology: &Topology) -> Vec<StreamPlan> {
         let plan = |(name, stream): (&&str, &Stream<'_>)| {
-            Some(StreamPlan { name: (*name).to_owned(), event: stream.event? })
+            let declared = topology.streams.get(*name);
+            let overflow = declared.map(|spec| spec.overflow).unwrap_or_default();
+            Some(StreamPlan { name: (*name).to_owned(), event: stream.event?, overflow })
         };
         self.by_name.iter().filter_map(plan).collect()
     }

@@ -1,7 +1,8 @@
 //! An edge at the side of its producer: its lanes, and how rows come to them.
 
 use super::order::Order;
-use super::{Lane, ROWS_MAX, Ready, Spread};
+use super::picks::Picks;
+use super::{Dropped, Lane, ROWS_MAX, Ready, Spread};
 use crate::column::narrow;
 use crate::{Batch, Columns, Event, Key, KeyFields, Owing, Packed};
 
@@ -16,14 +17,22 @@ pub(super) struct Route<E: Event> {
     pub(super) here: usize,
     next: usize,
     pub(super) over: usize,
+    /// Whether a batch for a lane over its budget is dropped, and nobody held back.
+    pub(super) is_shedding: bool,
+    pub(super) dropped: Dropped,
     /// The rows of the batch being sealed.
     order: Order,
+    picks: Picks,
+    /// Memory for the numbers of all rows of a batch.
+    whole: Vec<u32>,
     /// Events that have left, not counting those that were passed on.
     left: u64,
 }
 
 pub(super) struct OpenLane<E: Event> {
     pub(super) lane: Lane,
+    /// Whether it leads to the container that we are in; whether to our node.
+    pub(super) is_here: bool,
     pub(super) is_near: bool,
     /// Whether the present view does without it.
     pub(super) is_past: bool,
@@ -65,7 +74,11 @@ impl<E: Event> Route<E> {
             here: usize::MAX,
             next: 0,
             over: 0,
+            is_shedding: false,
+            dropped: Dropped::default(),
             order: Order::default(),
+            picks: Picks::default(),
+            whole: Vec::new(),
             left: 0,
         }
     }
@@ -117,7 +130,14 @@ impl<E: Event> Route<E> {
         let hash = key.hash();
         let place = match &self.spread {
             Spread::Slots(table) => in_table(table, hash),
-            Spread::Hash | Spread::Only | Spread::Rotate => even(self.lanes.len(), hash),
+            Spread::Hash
+            | Spread::Only
+            | Spread::Rotate
+            | Spread::TwoChoices
+            | Spread::All
+            | Spread::Numbered
+            | Spread::LeastLoaded
+            | Spread::Custom(_) => even(self.lanes.len(), hash),
         };
         let open = &mut self.lanes[place].open;
         let batch = match open {
@@ -144,13 +164,23 @@ impl<E: Event> Route<E> {
                 self.next = (self.next + 1) % self.lanes.len();
                 Some(self.next)
             }
-            Spread::Slots(_) | Spread::Hash => (self.lanes.len() == 1).then_some(0),
+            Spread::LeastLoaded => {
+                self.next = self.least_loaded();
+                Some(self.next)
+            }
+            Spread::Slots(_) | Spread::Hash | Spread::TwoChoices => {
+                (self.lanes.len() == 1).then_some(0)
+            }
+            Spread::All => return self.send_to_all(batch, exit),
+            Spread::Numbered | Spread::Custom(_) => None,
         };
         if let Some(lane) = whole {
             self.leave(lane, batch, exit);
             return;
         }
-        self.choose(&batch.hashes);
+        let lost = self.choose(&mut batch);
+        self.dropped.no_such_task += lost;
+        self.left += if exit.is_forwarded { 0 } else { lost };
         for lane in 0..self.lanes.len() {
             let rows = self.order.of(lane);
             if rows.is_empty() || lane == self.here {
@@ -189,24 +219,97 @@ impl<E: Event> Route<E> {
         }
     }
 
-    /// Orders the rows by lane.
-    fn choose(&mut self, hashes: &[u64]) {
-        let lanes = self.lanes.len();
-        match &self.spread {
-            Spread::Slots(table) => self.order.sort(hashes, lanes, |hash| in_table(table, hash)),
-            Spread::Hash | Spread::Only | Spread::Rotate => {
-                self.order.sort(hashes, lanes, |hash| even(lanes, hash));
+    /// A batch leaves by every lane: by the last itself, by the others as a copy.
+    fn send_to_all(&mut self, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
+        self.left += if exit.is_forwarded { 0 } else { batch.len() as u64 };
+        let last = self.lanes.len() - 1;
+        let mut rows = std::mem::take(&mut self.whole);
+        rows.clear();
+        rows.extend(0..narrow(batch.columns.rows()));
+        for lane in 0..last {
+            if self.is_shed(lane, exit) {
+                self.dropped.shed += batch.len() as u64;
+                continue;
             }
+            let copied = copy(&batch, &rows, exit.spare, exit.owing);
+            self.depart(lane, copied, exit);
         }
+        self.whole = rows;
+        self.depart(last, batch, exit);
+    }
+
+    /// The lane with the least on its way for its budget; of equal ones the nearest; of those the next.
+    fn least_loaded(&self) -> usize {
+        let lanes = self.lanes.len();
+        let all = (1..=lanes).map(|step| (self.next + step) % lanes);
+        let best = all.reduce(|best, lane| {
+            if self.lanes[lane].is_better_than(&self.lanes[best]) { lane } else { best }
+        });
+        best.expect("an edge leads somewhere")
+    }
+
+    /// Orders the rows by lane; says how many have none.
+    fn choose(&mut self, batch: &mut Batch<E>) -> u64 {
+        let Self { spread, key, order, picks, lanes, .. } = self;
+        let lanes = lanes.len();
+        match spread {
+            Spread::Slots(table) => {
+                order.sort(&batch.hashes, lanes, |hash| in_table(table, hash));
+                return 0;
+            }
+            Spread::Only | Spread::Hash | Spread::Rotate | Spread::All | Spread::LeastLoaded => {
+                order.sort(&batch.hashes, lanes, |hash| even(lanes, hash));
+                return 0;
+            }
+            Spread::TwoChoices => picks.by_two_choices(&batch.hashes, lanes),
+            Spread::Numbered => picks.by_number(batch.columns.column(key.0[0]), lanes),
+            Spread::Custom(choice) => picks.by_choice(batch, key, choice, lanes),
+        }
+        order.sort(&picks.lanes, lanes + 1, |lane| usize::try_from(lane).unwrap_or(lanes));
+        order.of(lanes).len() as u64
     }
 
     /// A batch leaves by a lane.
     pub(super) fn leave(&mut self, lane: usize, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
         self.left += if exit.is_forwarded { 0 } else { batch.len() as u64 };
+        self.depart(lane, batch, exit);
+    }
+
+    fn depart(&mut self, lane: usize, mut batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
+        if self.is_shed(lane, exit) {
+            self.dropped.shed += batch.len() as u64;
+            // On purpose, so nobody is to read it again.
+            batch.retire(exit.owing);
+            batch.clear();
+            exit.spare.push(batch);
+            return;
+        }
         let to = &mut self.lanes[lane];
         let was_over = to.out >= to.budget;
         exit.send(to, batch);
         self.over += usize::from(!was_over && to.out >= to.budget);
+    }
+
+    /// Whether a batch for a lane is dropped. What is passed on is not: it is bounded by what was on its way.
+    fn is_shed(&self, lane: usize, exit: &Exit<'_, E>) -> bool {
+        let to = &self.lanes[lane];
+        self.is_shedding && !exit.is_forwarded && to.out >= to.budget
+    }
+
+    /// Whether somebody is held back.
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.over > 0 && !self.is_shedding
+    }
+
+    /// Takes the rows that wait for company out of the lanes of a former view.
+    pub(super) fn take_waiting(&mut self) -> Vec<(Lane, Box<Batch<E>>)> {
+        let lanes = self.lanes.iter_mut();
+        lanes.filter_map(|lane| Some((lane.lane, lane.open.take()?))).collect()
+    }
+
+    /// The lane of a task, under a view in which each task has one.
+    pub(super) fn lane_of_task(&mut self, task: u32) -> Option<&mut OpenLane<E>> {
+        self.lanes.get_mut(task as usize).filter(|lane| lane.lane.task == task)
     }
 
     pub(super) fn count_over(&mut self) {
@@ -222,6 +325,19 @@ impl<E: Event> Route<E> {
     }
 }
 
+/// A copy of some rows of a batch, for one of several who get them. This is the only place that doubles rows;
+/// elsewhere they move.
+pub(super) fn copy<E: Event>(
+    batch: &Batch<E>,
+    rows: &[u32],
+    spare: &mut Vec<Box<Batch<E>>>,
+    owing: &mut Owing,
+) -> Box<Batch<E>> {
+    let mut copied = spare.pop().unwrap_or_default();
+    copied.extend_owed(batch, rows, owing);
+    copied
+}
+
 /// The lane of a slot.
 #[inline(always)]
 fn in_table(table: &[u16], hash: u64) -> usize {
@@ -230,7 +346,7 @@ fn in_table(table: &[u16], hash: u64) -> usize {
 
 /// The upper half of a hash, scaled to the number of lanes.
 #[inline(always)]
-fn even(lanes: usize, hash: u64) -> usize {
+pub(super) fn even(lanes: usize, hash: u64) -> usize {
     (((hash >> 32) * lanes as u64) >> 32) as usize
 }
 
@@ -244,6 +360,23 @@ fn fresh<'b, E: Event>(
 
 impl<E: Event> OpenLane<E> {
     pub(super) fn new(lane: Lane) -> Self {
-        Self { lane, is_near: false, is_past: false, open: None, out: 0, budget: 0, unconfirmed: 0 }
+        Self {
+            lane,
+            is_here: false,
+            is_near: false,
+            is_past: false,
+            open: None,
+            out: 0,
+            budget: 0,
+            unconfirmed: 0,
+        }
+    }
+
+    /// Whether less is on its way here, for the budget, than to another; or as much, and it is nearer.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let ours = u64::from(self.out) * u64::from(other.budget);
+        let theirs = u64::from(other.out) * u64::from(self.budget);
+        let is_nearer = (self.is_here, self.is_near) > (other.is_here, other.is_near);
+        ours < theirs || ours == theirs && is_nearer
     }
 }

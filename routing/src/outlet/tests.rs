@@ -1,5 +1,7 @@
 //! Every row leaves once, by the lane it belongs to, and budgets are kept.
 
+mod groupings;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -87,7 +89,13 @@ fn expected<'l>(lanes: &'l Lanes, key: &str) -> &'l Lane {
             &lanes.lanes[usize::from(table[usize::from(Slot::of(hash, table.len()).0)])]
         }
         Spread::Hash => &lanes.lanes[((hash >> 32) as usize * lanes.lanes.len()) >> 32],
-        Spread::Only | Spread::Rotate => panic!("not by key"),
+        Spread::Only
+        | Spread::Rotate
+        | Spread::TwoChoices
+        | Spread::All
+        | Spread::Numbered
+        | Spread::LeastLoaded
+        | Spread::Custom(_) => panic!("not by the hash of a key alone"),
     }
 }
 
@@ -369,7 +377,8 @@ fn an_event_as_large_as_is_allowed_passes_whatever_its_company() {
         let all = [company.len(), text.len(), 5];
         let wanted = if oversized == 0 { all.to_vec() } else { vec![all[0], all[2]] };
         assert_eq!(sizes, wanted);
-        assert_eq!((outlet.oversized(), outlet.oversized()), (oversized, 0), "told once");
+        let told = [outlet.dropped(), outlet.dropped()];
+        assert_eq!(told, [Dropped { oversized, ..Dropped::default() }, Dropped::default()]);
     }
 }
 
