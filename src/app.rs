@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 use node::runtime::Program;
+use pe::storm::Bolt;
 use pe::topology::{Catalog, Diagnostic, Plan, Topology};
 use pe::{KeyRef, Pe, Spout, Windowed};
 
@@ -38,6 +39,14 @@ impl App {
     #[must_use]
     pub fn windowed<W: Windowed>(mut self, name: &str) -> Self {
         self.program.registry = self.program.registry.windowed::<W>(name);
+        self
+    }
+
+    /// Registers a type of bolt under the name that topology files have for it: see [`crate::storm`]. A name that
+    /// is taken means the new type from now on.
+    #[must_use]
+    pub fn bolt<B: Bolt>(mut self, name: &str) -> Self {
+        self.program.registry = self.program.registry.bolt::<B>(name);
         self
     }
 

@@ -48,10 +48,10 @@ pub mod cli;
 
 pub use app::App;
 pub use pe::{
-    Ctx, Encoded, Event, EventRef, Extent, Generated, GeneratedRef, Items, KeyRef, Line, LineRef,
-    Next, On, Opening, Panes, Param, Params, PartitionName, Pe, Position, Removal, Spout,
+    Anchor, Ctx, Encoded, Event, EventRef, Extent, Generated, GeneratedRef, Items, KeyRef, Line,
+    LineRef, Next, On, Opening, Panes, Param, Params, PartitionName, Pe, Position, Removal, Spout,
     SpoutError, Takes, Waker, WindowError, WindowFull, WindowRef, WindowSpec, Windowed, Windows,
-    topology,
+    storm, topology,
 };
 
 /// What `#[derive(Event)]` names.

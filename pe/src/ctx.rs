@@ -92,6 +92,17 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         }
     }
 
+    /// Emits an event that belongs to the trees of several anchors, as of the events of a join: each of them is
+    /// complete only when this has been handled, and if it is given up, so are all.
+    pub fn emit_joined<'e, R: EventRef<'e>, At>(&mut self, anchors: &mut [&mut Anchor], event: R)
+    where
+        Out: Emits<R::Event, At>,
+    {
+        let mut joint = self.tracker.join(anchors);
+        self.emit_anchored(&mut joint, event);
+        self.tracker.leave(joint);
+    }
+
     /// Emits an event that belongs to no tree: nobody is told whether it arrives.
     pub fn emit_unanchored<'e, R: EventRef<'e>, At>(&mut self, event: R)
     where

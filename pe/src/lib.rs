@@ -53,6 +53,7 @@ mod registry;
 mod report;
 mod sink;
 mod spout;
+pub mod storm;
 pub mod topology;
 mod trigger;
 mod units;

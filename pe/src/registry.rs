@@ -13,6 +13,7 @@ use routing::{Choice, FieldKind, KeyFields};
 use crate::host::{
     AnyHost, Blueprint, ChooseTask, Panic, SinkHost, SourceHost, TasksHost, choice, contain, keyed,
 };
+use crate::storm::{Bolt, Bolts};
 use crate::topology::{
     Accepts, Catalog, Grouping, InputPlan, InstancePlan, Param, Params, PeSchema, Plan, Prototype,
     SpoutSchema, StatedGrouping,
@@ -99,6 +100,15 @@ impl Registry {
     #[must_use]
     pub fn windowed<W: Windowed>(self, name: &str) -> Self {
         self.pe::<Windows<W>>(name)
+    }
+
+    /// Registers a bolt type: see [`storm`](crate::storm).
+    ///
+    /// # Panics
+    /// As [`Self::pe`].
+    #[must_use]
+    pub fn bolt<B: Bolt>(self, name: &str) -> Self {
+        self.pe::<Bolts<B>>(name)
     }
 
     /// Registers a spout type.

@@ -100,6 +100,18 @@ pub trait Spout: Send + Sized + 'static {
         Self::open(opening)
     }
 
+    /// Some of what was emitted is read again, beside what goes on: so many events behind a position. For who
+    /// wants to know; nothing need be done.
+    fn failed(&mut self, position: Position, events: u64) {
+        let _ = (position, events);
+    }
+
+    /// It is about to be polled for the first time.
+    fn activate(&mut self) {}
+
+    /// It is polled no more: it goes to another container, or the node stops.
+    fn deactivate(&mut self) {}
+
     /// Nothing before this position is read again; under at-least-once, said after each poll.
     fn committed(&mut self, position: Position) {
         let _ = position;

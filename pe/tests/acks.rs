@@ -41,6 +41,7 @@ struct Step {
     /// Events that wait for the next one.
     held: Vec<(Anchor, u64, String)>,
     is_holding: bool,
+    is_joining: bool,
     is_flaky: bool,
 }
 
@@ -52,6 +53,19 @@ thread_local! {
 impl Step {
     fn next(&self, path: &str, copy: i64) -> String {
         format!("{path}/{}{copy}", self.name)
+    }
+
+    /// What comes of three events is of the trees of all of them.
+    fn join(&mut self, ctx: &mut Ctx<'_, Item>) {
+        let mut held = std::mem::take(&mut self.held);
+        for at in 0..held.len() {
+            let (id, path) = (held[at].1, held[at].2.clone());
+            for copy in 0..self.copies {
+                let mut anchors: Vec<_> = held.iter_mut().map(|(anchor, ..)| anchor).collect();
+                ctx.emit_joined(&mut anchors, ItemRef { id, path: &self.next(&path, copy) });
+            }
+        }
+        held.into_iter().for_each(|(anchor, ..)| ctx.ack(anchor));
     }
 
     fn let_go(&mut self, ctx: &mut Ctx<'_, Item>) {
@@ -71,7 +85,7 @@ impl Pe for Step {
         Param::text("name", "its name").required(),
         Param::integer("copies", "how many").required(),
         Param::text("how", "what it does with them")
-            .one_of(&["plain", "holds", "flaky"])
+            .one_of(&["plain", "holds", "joins", "flaky"])
             .required(),
     ];
 
@@ -80,7 +94,8 @@ impl Pe for Step {
             name: params.text("name").to_owned(),
             copies: params.integer("copies"),
             held: Vec::new(),
-            is_holding: params.text("how") == "holds",
+            is_holding: params.text("how") != "plain" && params.text("how") != "flaky",
+            is_joining: params.text("how") == "joins",
             is_flaky: params.text("how") == "flaky",
         }
     }
@@ -95,6 +110,9 @@ impl On<Item> for Step {
         if self.is_holding {
             let anchor = ctx.hold();
             self.held.push((anchor, item.id, item.path.to_owned()));
+            if self.is_joining && self.held.len() == 3 {
+                self.join(ctx);
+            }
             return;
         }
         let is_new = || FAILED.with_borrow_mut(|failed| failed.insert(item.path.to_owned()));
@@ -266,7 +284,7 @@ proptest! {
     /// With nothing lost, nothing is read again, and everything comes once.
     #[test]
     fn a_tree_is_complete_when_all_of_it_was_handled(
-        dag in dag(&["plain", "holds"]),
+        dag in dag(&["plain", "holds", "joins"]),
         seed: u64,
     ) {
         let mut trial = Trial::new(dag, &[2, 1], 300, seed);

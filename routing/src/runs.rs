@@ -42,7 +42,7 @@ impl Ack {
 /// The name of a tree, and of where its ledger is; zero is no tree.
 ///
 /// From the top: 16 bits for the member of the view, by the number that the view gave it; 10 for its
-/// container; 38 for the tree, which begin anew after so many.
+/// container; one that says whether it is a joint; 37 for the tree, which begin anew after so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Root {
     /// The number of the member, above zero.
@@ -57,12 +57,17 @@ impl Root {
     /// The most containers of a node of which trees can be named.
     pub const CONTAINERS_MAX: u16 = 1 << 10;
     /// Sequence numbers are counted modulo this.
-    pub const SEQUENCES: u64 = 1 << 38;
+    pub const SEQUENCES: u64 = 1 << 37;
+    /// Above these bits it is said where the ledger is.
+    pub const OWNER_SHIFT: u32 = 38;
+    /// The bit of a joint: a tree within trees, planted by whoever joins them.
+    pub const JOINT: u64 = 1 << 37;
 
     /// All of it in one number.
     #[inline(always)]
     pub fn pack(self) -> u64 {
-        u64::from(self.member) << 48 | u64::from(self.container) << 38 | self.sequence
+        let owner = u64::from(self.member) << 10 | u64::from(self.container);
+        owner << Self::OWNER_SHIFT | self.sequence
     }
 
     /// The parts of a number.
@@ -71,7 +76,7 @@ impl Root {
         let low = |bits: u64| u16::try_from(bits & 0xffff).expect("masked");
         Self {
             member: low(root >> 48),
-            container: low(root >> 38 & u64::from(Self::CONTAINERS_MAX - 1)),
+            container: low(root >> Self::OWNER_SHIFT & u64::from(Self::CONTAINERS_MAX - 1)),
             sequence: root & (Self::SEQUENCES - 1),
         }
     }

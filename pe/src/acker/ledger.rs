@@ -141,20 +141,22 @@ impl Ledger {
         self.now = now;
     }
 
-    /// What the trees of this container are named by from now on. Those with another name are given up:
-    /// nobody would find us by it.
-    pub(crate) fn name(&mut self, member: u16, container: u16) {
+    /// What the trees of this container are named by from now on; whether that is another name. Those with the
+    /// old one are given up: nobody would find us by it.
+    pub(crate) fn name(&mut self, member: u16, container: u16) -> bool {
         let owner = Root { member, container, sequence: 0 };
-        if self.owner != owner {
+        let is_new = self.owner != owner;
+        if is_new {
             self.fail_all(Failure::NodeLost);
             self.owner = owner;
         }
+        is_new
     }
 
     /// Whether a tree was planted here.
     #[inline(always)]
     pub(crate) fn owns(&self, root: u64) -> bool {
-        root >> 38 == self.owner.pack() >> 38
+        root >> Root::OWNER_SHIFT == self.owner.pack() >> Root::OWNER_SHIFT
     }
 
     /// Whether another tree may be planted, other than one that was given up.

@@ -4,9 +4,12 @@
 //! handled, its id and those of all that was emitted meanwhile become one ack. So the price of an event is a
 //! comparison, that of a run an ack.
 
-use routing::{Ack, EdgeIds, Run};
+use routing::{Ack, EdgeIds, Root, Run};
 
 use super::{Anchor, Failure};
+
+/// The number of a joint within its host; above are those of the host.
+const JOINT_BITS: u32 = 27;
 
 /// A tree that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,11 @@ pub(crate) struct Tracker {
     ids: EdgeIds,
     pub(crate) acks: Vec<Ack>,
     pub(crate) fails: Vec<Fail>,
+    /// What joints of this host are named by, and how many there were.
+    joint: u64,
+    joined: u64,
+    /// Joints that were made and not taken: their names, what is owed for them, and for whom they stand.
+    pub(crate) joints: Vec<(Ack, Vec<Ack>)>,
     /// Anchors that were made here and not given back here; below zero where they came with their instances.
     pub(crate) held: i64,
 }
@@ -70,6 +78,9 @@ impl Default for Tracker {
             ids: EdgeIds::default(),
             acks: Vec::new(),
             fails: Vec::new(),
+            joint: 0,
+            joined: 0,
+            joints: Vec::new(),
             held: 0,
         }
     }
@@ -169,6 +180,37 @@ impl Tracker {
         self.owed ^= owed;
         self.held += 1;
         Anchor { root: self.root, owed }
+    }
+
+    /// What joints of this host are named by from now on.
+    pub(crate) fn name_joints(&mut self, member: u16, container: u16, host: u16) {
+        let sequence = Root::JOINT | u64::from(host) << JOINT_BITS;
+        self.joint = Root { member, container, sequence }.pack();
+    }
+
+    /// A tree within the trees of some anchors: each of them waits for it, too.
+    pub(crate) fn join(&mut self, anchors: &mut [&mut Anchor]) -> Anchor {
+        let mut parents = Vec::new();
+        for anchor in anchors.iter_mut().filter(|anchor| anchor.is_tracked()) {
+            let edges = self.ids.draw();
+            anchor.owed ^= edges;
+            parents.push(Ack { root: anchor.root, edges });
+        }
+        if parents.is_empty() || self.joint == 0 {
+            return Anchor::default();
+        }
+        self.joined = (self.joined + 1) % (1 << JOINT_BITS);
+        let root = self.joint | self.joined;
+        let owed = self.ids.draw();
+        self.joints.push((Ack { root, edges: owed }, parents));
+        Anchor { root, owed }
+    }
+
+    /// A joint has all that belongs to it: what is owed for it is left to those who handle that.
+    pub(crate) fn leave(&mut self, joint: Anchor) {
+        if joint.is_tracked() {
+            self.acks.push(Ack { root: joint.root, edges: joint.owed });
+        }
     }
 
     /// It need not wait any longer.

@@ -213,6 +213,12 @@ impl<Out: Outputs> Desk<Out> {
 /// The text of a panic in application code.
 pub(crate) struct Panic(String);
 
+impl Panic {
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Calls application code.
 pub(crate) fn contain<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|cause| {

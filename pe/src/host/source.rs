@@ -138,6 +138,14 @@ impl<S: Spout> SourceHost<S> {
         self.done.push(PartitionState { name, offset, is_exhausted: true, failure });
     }
 
+    /// Closes a reader that was polled.
+    fn close_reader(&mut self, mut partition: Partition<S>) {
+        if let Err(cause) = contain(|| partition.spout.deactivate()) {
+            self.desk.bury("deactivate", &cause);
+        }
+        self.discard(partition);
+    }
+
     /// Drops what is the application's.
     fn discard<T>(&mut self, spout: T) {
         if let Err(cause) = contain(|| drop(spout)) {
@@ -210,8 +218,9 @@ impl<S: Spout> SourceHost<S> {
         if !partition.is_over || ledger.is_some() {
             return self.open.push_back(partition);
         }
-        let Partition { name, spout, position, failure, .. } = partition;
-        self.discard(spout);
+        let (name, position) = (partition.name.clone(), partition.position);
+        let failure = partition.failure.take();
+        self.close_reader(partition);
         self.exhausted(name, Offset { position, skip: 0 }, failure);
     }
 
@@ -230,6 +239,13 @@ impl<S: Spout> SourceHost<S> {
             let waker = waker.expect("it was there when the partition was opened");
             let (position, params) = (again.replay.start, &*self.desk.plan.params);
             let opening = Opening { name: &partition.name, position, params, now, waker };
+            for &(tree, _) in &again.replay.trees {
+                let events = u64::from(tree) * ledger.granularity();
+                if let Err(cause) = contain(|| partition.spout.failed(position, events)) {
+                    self.desk.tally.panics += 1;
+                    tracing::error!(spout = %self.desk.plan.name, "`failed` panicked: {}", cause.text());
+                }
+            }
             match contain(|| partition.spout.reopen(opening)).unwrap_or_else(Panic::refuse) {
                 Ok(reader) => again.reader = Some((reader, 0, Some(now))),
                 Err(error) => {
@@ -342,7 +358,8 @@ impl<S: Spout> Source for SourceHost<S> {
         let params = &*self.desk.plan.params;
         let opening = Opening { name: &name, position: offset.position, params, now, waker };
         let opened = contain(|| {
-            let spout = S::open(opening)?;
+            let mut spout = S::open(opening)?;
+            spout.activate();
             let position = spout.position();
             Ok((spout, position))
         });
@@ -376,9 +393,9 @@ impl<S: Spout> Source for SourceHost<S> {
             self.open[at].is_closing = true;
             return Closed::Later;
         }
-        let state = Self::state(&self.open[at], None);
-        let closed = self.open.remove(at);
-        self.discard(closed);
+        let closed = self.open.remove(at).expect("just found");
+        let state = Self::state(&closed, None);
+        self.close_reader(closed);
         Closed::Now(state)
     }
 
@@ -398,8 +415,9 @@ impl<S: Spout> Source for SourceHost<S> {
             if let Err(cause) = contain(|| partition.spout.committed(position)) {
                 self.desk.bury("committed", &cause);
             }
-            let Partition { name, spout, is_over, failure, is_closing, .. } = partition;
-            self.discard(spout);
+            let (is_over, is_closing) = (partition.is_over, partition.is_closing);
+            let (name, failure) = (partition.name.clone(), partition.failure.take());
+            self.close_reader(partition);
             if is_over {
                 self.exhausted(name, state.offset, failure);
                 state = self.done.last().expect("just pushed").clone();
@@ -438,7 +456,7 @@ impl<S: Spout> Source for SourceHost<S> {
         self.done.extend(states);
         self.again.clear();
         while let Some(partition) = self.open.pop_front() {
-            self.discard(partition);
+            self.close_reader(partition);
         }
     }
 

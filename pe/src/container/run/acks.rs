@@ -33,6 +33,8 @@ pub(super) struct Acks {
     pub(super) ledger: Option<Ledger>,
     /// What is owed for batches that are taken apart here, after they came.
     pub(super) owing: Owing,
+    /// Trees within trees that were planted here: what is owed for each, and for whom it stands.
+    joints: BTreeMap<u64, (u64, Vec<Ack>)>,
     /// For other containers, by whose they are.
     away: Vec<Away>,
     /// Acks and failures that went to and came from each node, this one included.
@@ -51,13 +53,12 @@ struct Away {
     fails: Vec<Fail>,
 }
 
-const OWNER_SHIFT: u32 = Root::SEQUENCES.trailing_zeros();
-
 impl Acks {
     pub(super) fn new(plan: Option<AckPlan>, seed: u64) -> Self {
         Self {
             ledger: plan.map(Ledger::new),
             owing: Owing::new(seed),
+            joints: BTreeMap::new(),
             away: Vec::new(),
             sent: BTreeMap::new(),
             received: BTreeMap::new(),
@@ -70,12 +71,17 @@ impl Acks {
     fn take(&mut self, acks: &mut Vec<Ack>) {
         let Some(ledger) = &mut self.ledger else { return acks.clear() };
         let mut last = 0;
+        let mut complete = Vec::new();
         for ack in acks.drain(..) {
             if ledger.owns(ack.root) {
-                ledger.apply(ack);
+                if ack.root & Root::JOINT == 0 {
+                    ledger.apply(ack);
+                } else {
+                    complete.extend(pay(&mut self.joints, ack));
+                }
                 continue;
             }
-            let owner = ack.root >> OWNER_SHIFT;
+            let owner = ack.root >> Root::OWNER_SHIFT;
             if self.away.get(last).is_none_or(|away| away.owner != owner) {
                 last = place(&mut self.away, owner);
             }
@@ -84,6 +90,9 @@ impl Acks {
                 Some(before) if before.root == ack.root => before.edges ^= ack.edges,
                 _ => of.push(ack),
             }
+        }
+        if !complete.is_empty() {
+            self.take(&mut complete);
         }
     }
 
@@ -101,15 +110,42 @@ impl Acks {
 
     fn give_up(&mut self, fails: &mut Vec<Fail>) {
         let Some(ledger) = &mut self.ledger else { return fails.clear() };
+        let mut given_up = Vec::new();
         for fail in fails.drain(..) {
             if ledger.owns(fail.root) {
-                ledger.fail(fail.root, fail.why);
+                if fail.root & Root::JOINT == 0 {
+                    ledger.fail(fail.root, fail.why);
+                } else if let Some((_, parents)) = self.joints.remove(&fail.root) {
+                    let why = fail.why;
+                    given_up.extend(parents.iter().map(|of| Fail { root: of.root, why }));
+                }
                 continue;
             }
-            let at = place(&mut self.away, fail.root >> OWNER_SHIFT);
+            let at = place(&mut self.away, fail.root >> Root::OWNER_SHIFT);
             self.away[at].fails.push(fail);
         }
+        if !given_up.is_empty() {
+            self.give_up(&mut given_up);
+        }
     }
+
+    /// Gives up all trees within trees, and those for which they stand.
+    fn give_up_joints(&mut self, why: Failure) {
+        let all = std::mem::take(&mut self.joints);
+        let parents = all.into_values().flat_map(|(_, parents)| parents);
+        let mut fails: Vec<_> = parents.map(|of| Fail { root: of.root, why }).collect();
+        self.give_up(&mut fails);
+    }
+}
+
+/// Takes what is said of a joint; gives what follows for those for whom it stands, once it is complete.
+fn pay(joints: &mut BTreeMap<u64, (u64, Vec<Ack>)>, ack: Ack) -> Vec<Ack> {
+    let Some((owed, _)) = joints.get_mut(&ack.root) else { return Vec::new() };
+    *owed ^= ack.edges;
+    if *owed != 0 {
+        return Vec::new();
+    }
+    joints.remove(&ack.root).map(|(_, parents)| parents).unwrap_or_default()
 }
 
 fn place(away: &mut Vec<Away>, owner: u64) -> usize {
@@ -144,6 +180,12 @@ impl Run {
             return;
         }
         let slot = &mut hosts[host];
+        for (of, parents) in slot.host.tracker().joints.drain(..) {
+            // One that was named before a view gave us another name is found by nobody.
+            if acks.ledger.as_ref().is_some_and(|ledger| ledger.owns(of.root)) {
+                acks.joints.insert(of.root, (of.edges, parents));
+            }
+        }
         slot.host.outlets(&mut |_, outlet| acks.take(&mut outlet.owing().acks));
         let tracker = slot.host.tracker();
         acks.give_up(&mut tracker.fails);
@@ -175,7 +217,7 @@ impl Run {
             if away.acks.is_empty() && away.fails.is_empty() {
                 continue;
             }
-            let Root { member, container, .. } = Root::unpack(away.owner << OWNER_SHIFT);
+            let Root { member, container, .. } = Root::unpack(away.owner << Root::OWNER_SHIFT);
             // Of a member that is gone, nobody asks any more.
             let Some(node) = desk.layout.node_of(member) else { continue };
             let (acks, fails) = (std::mem::take(&mut away.acks), away.fails);
@@ -251,10 +293,10 @@ impl Run {
         out: &mut Vec<Action>,
     ) {
         self.acks.count_received(from, acks.len() as u64, &desk.layout);
-        let Some(ledger) = &mut self.acks.ledger else { return };
-        for &ack in acks.iter().filter(|ack| ledger.owns(ack.root)).collect::<Vec<_>>() {
-            ledger.apply(ack);
-        }
+        let is_ours =
+            |ack: &&Ack| self.acks.ledger.as_ref().is_some_and(|ours| ours.owns(ack.root));
+        let mut ours: Vec<_> = acks.iter().filter(is_ours).copied().collect();
+        self.acks.take(&mut ours);
         self.keep_books(desk, out);
     }
 
@@ -269,7 +311,9 @@ impl Run {
         self.acks.count_received(from, trees.len() as u64, &desk.layout);
         let Some(ledger) = &mut self.acks.ledger else { return };
         ledger.set_now(desk.now);
-        trees.iter().for_each(|&(root, why)| ledger.fail(root, why));
+        let ours = trees.iter().filter(|(root, _)| ledger.owns(*root));
+        let mut ours: Vec<_> = ours.map(|&(root, why)| Fail { root, why }).collect();
+        self.acks.give_up(&mut ours);
         self.keep_books(desk, out);
     }
 
@@ -278,17 +322,25 @@ impl Run {
         if let Some(ledger) = &mut self.acks.ledger {
             ledger.set_now(desk.now);
             ledger.nothing_is_on_its_way();
+            self.acks.give_up_joints(Failure::Vanished);
         }
     }
 
     /// Learns by what name trees are planted here, and whether some of them may be lost.
     pub(super) fn lay_acks(&mut self, has_lost: bool, desk: &Desk) {
+        // What hosts have said so far is of the names they had.
         let Some(ledger) = &mut self.acks.ledger else { return };
         ledger.set_now(desk.now);
         if has_lost {
             ledger.fail_all(Failure::NodeLost);
         }
-        ledger.name(desk.layout.my_number(), desk.me.container);
+        let (member, container) = (desk.layout.my_number(), desk.me.container);
+        if ledger.name(member, container) || has_lost {
+            self.acks.give_up_joints(Failure::NodeLost);
+        }
+        for (at, slot) in self.hosts.iter_mut().enumerate() {
+            slot.host.tracker().name_joints(member, container, narrow(at));
+        }
         for (node, epoch, count) in std::mem::take(&mut self.acks.early) {
             self.acks.count_received((node, epoch), count, &desk.layout);
         }
