@@ -199,6 +199,7 @@ impl Node {
                 | Action::Chunk { .. }
                 | Action::Staged { .. }
                 | Action::Bury(_)
+                | Action::Explained { .. }
                 | Action::Stopped) => panic!("there is no other node: {other:?}"),
             }
         }

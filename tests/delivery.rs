@@ -117,3 +117,78 @@ fn each_word_is_counted_at_least_once_whoever_is_killed() {
     println!("{replays} trees were read again, {again} words are there more than once");
     assert!(replays > 0, "what was under way when a node was killed was read again");
 }
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = support::starling().args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// A sink that cannot write fails its trees; when they were tried often enough they are dead letters, and once it can,
+/// they are sent again.
+#[test]
+fn dead_letters_are_listed_shown_and_sent_again() {
+    let folder = support::folder("letters");
+    fs::write(folder.join("in.txt"), "one\ntwo\nthree\n").unwrap();
+    // A spout that waits keeps the topology from its end.
+    let idle = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = format!(
+        r#"name = "letters"
+delivery = "at-least-once"
+ack = {{ attempts = 2 }}
+
+[spout.lines]
+type = "text-files"
+params = {{ paths = [{:?}] }}
+emits = "lines"
+
+[spout.idle]
+type = "lines"
+params = {{ from = "tcp:{}", connect_seconds = 300 }}
+emits = "idle"
+
+[pe.out]
+type = "text-file"
+input = [{{ stream = "lines", grouping = "global" }}, {{ stream = "idle", grouping = "global" }}]
+params = {{ path = {:?}, format = "tsv" }}
+"#,
+        path(&folder.join("in.txt")),
+        idle.local_addr().unwrap(),
+        path(&folder.join("missing").join("out.tsv")),
+    );
+    let topology = folder.join("letters.toml");
+    fs::write(&topology, text).unwrap();
+    let ground = Ground { folder, topology, expected_nodes: 1 };
+    let node = ground.start("a", None);
+    let http = node.addresses.http.clone();
+    let listed = wait_for("three dead letters", || {
+        let (code, out, _) = run(&["dlq", "ls", "--http", &http]);
+        (code == Some(0) && out.starts_with("3 dead letters")).then_some(out)
+    });
+    assert!(listed.contains("a sink failed"), "{listed}");
+    assert!(listed.contains(r#"{"text":"two"}"#), "{listed}");
+    let (code, shown, _) = run(&["dlq", "show", "2", "--http", &http]);
+    assert_eq!(code, Some(0), "{shown}");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown["attempts"], &shown["spout"]), (&2.into(), &"lines".into()));
+    let (code, _, said) = run(&["dlq", "show", "9", "--http", &http]);
+    assert_eq!((code, said.contains("there is no dead letter 9")), (Some(1), true), "{said}");
+    fs::create_dir(ground.folder.join("missing")).unwrap();
+    let (code, _, said) = run(&["dlq", "replay", "2", "--http", &http]);
+    assert_eq!(code, Some(0), "{said}");
+    let written = ground.folder.join("missing").join("out.tsv");
+    wait_for("the line to be written", || {
+        (fs::read_to_string(&written).ok()? == "two\n").then_some(())
+    });
+    let (_, listed, _) = run(&["dlq", "ls", "--json", "--http", &http]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["letters"][1]["resent"], 1);
+    let (code, trees, _) = run(&["trees", "--http", &http]);
+    assert_eq!((code, trees.starts_with("0 trees are pending")), (Some(0), true), "{trees}");
+    let (code, _, said) = run(&["trees", "explain", "0001000000000000", "--http", &http]);
+    assert_eq!(
+        (code, said.contains("nobody has events of such a tree")),
+        (Some(1), true),
+        "{said}"
+    );
+}

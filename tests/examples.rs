@@ -128,3 +128,85 @@ fn count_clicks(log: &str) -> BTreeMap<u32, (u64, u64)> {
     assert!(counts.len() > 40, "a log with too few ads proves little");
     counts
 }
+
+fn storm_starter(topology: &str, folder: &Path) -> Node {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let topology = root.join("examples/storm_starter").join(topology);
+    let mut program = support::example("storm_starter");
+    program.current_dir(root);
+    let arguments = ["--bootstrap".as_ref(), "--topology".as_ref(), topology.as_os_str()];
+    Node::start(program, folder, arguments)
+}
+
+#[derive(Debug, Deserialize)]
+struct Counted {
+    word: String,
+    n: u64,
+}
+
+/// Each line is a tree, all are complete, and the last count of each word is that of a plain count.
+#[test]
+fn the_word_count_of_storm_counts_each_word_once() {
+    let folder = support::folder("storm-words");
+    let node = storm_starter("word-count.toml", &folder);
+    let status = node.wait_until("ended");
+    let part = &status.topologies[0];
+    assert_eq!((part.replays, part.trees_pending), (0, 0), "{part:?}");
+    let mut lines = 0;
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for entry in fs::read_dir(corpus).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            let text = fs::read_to_string(path).unwrap();
+            lines += text.lines().count() as u64;
+            for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+                *counts.entry(word.to_lowercase()).or_default() += 1;
+            }
+        }
+    }
+    assert_eq!(part.trees_completed, lines, "a tree for each line");
+    let found: Vec<Counted> = node.client().table("counts").unwrap();
+    let found: BTreeMap<_, _> = found.into_iter().map(|row| (row.word, row.n)).collect();
+    assert_eq!(found, counts);
+    assert!(node.stop().success());
+}
+
+/// What comes of two tuples is anchored to both, and what waits for nothing is done with at a tick.
+#[test]
+fn the_click_through_join_of_bolts_finds_all_pairs() {
+    let folder = support::folder("storm-clicks");
+    let (mut log, mut pairs) = (String::new(), BTreeSet::new());
+    for id in 0..2_000_u32 {
+        let click = format!("click {id}\n");
+        let is_clicked = id % 3 == 0;
+        // Some come before what they are of.
+        let (before, behind) = if id % 6 == 0 { (&*click, "") } else { ("", &*click) };
+        log += if is_clicked { before } else { "" };
+        log += &format!("impression {id} ad-{}\n", id % 7);
+        log += if is_clicked { behind } else { "" };
+        if is_clicked {
+            pairs.insert(format!("{id}\tad-{}", id % 7));
+        }
+    }
+    fs::write(folder.join("clicks.log"), log).unwrap();
+    let given = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let given = given.join("examples/storm_starter/click-through.toml");
+    let text = fs::read_to_string(given).unwrap().replace("timer = \"10s\"", "timer = \"1s\"");
+    fs::write(folder.join("join.toml"), text).unwrap();
+    let mut program = support::example("storm_starter");
+    program.current_dir(&folder);
+    let arguments = ["--bootstrap", "--topology", "join.toml"];
+    let node = Node::start(program, &folder.join("node"), arguments);
+    let status = node.wait_until("ended");
+    let part = &status.topologies[0];
+    assert_eq!((part.replays, part.trees_pending), (0, 0), "{part:?}");
+    let found = fs::read_to_string(folder.join("clicked.tsv")).unwrap();
+    let lines: Vec<_> = found.lines().map(str::to_owned).collect();
+    // Who was told to wait no longer before its other half came is not among them; nobody is twice.
+    let distinct: BTreeSet<_> = lines.iter().cloned().collect();
+    assert_eq!(distinct.len(), lines.len());
+    assert!(distinct.is_subset(&pairs), "{:?}", distinct.difference(&pairs).next());
+    assert!(distinct.len() > pairs.len() / 2, "{} of {}", distinct.len(), pairs.len());
+    assert!(node.stop().success());
+}

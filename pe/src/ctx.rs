@@ -71,10 +71,13 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         Out: Emits<R::Event, At>,
     {
         let outlet = Out::outlet(self.outlets);
-        if self.tracker.is_on() {
-            track(outlet, event, self.tracker, &mut self.plant);
-        } else {
-            outlet.push(event);
+        if let Some(plant) = &mut self.plant {
+            return plant_event(outlet, event, &mut **plant);
+        }
+        let root = self.tracker.root_of_event();
+        let edge = outlet.push_of(event, root);
+        if root.is_some() {
+            self.tracker.owed ^= edge;
         }
     }
 
@@ -85,11 +88,8 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         Out: Emits<R::Event, At>,
     {
         let outlet = Out::outlet(self.outlets);
-        if self.tracker.is_on() {
-            anchor.owed ^= outlet.push_tracked(event, anchor.root);
-        } else {
-            outlet.push(event);
-        }
+        let root = self.tracker.is_on().then_some(anchor.root);
+        anchor.owed ^= outlet.push_of(event, root);
     }
 
     /// Emits an event that belongs to the trees of several anchors, as of the events of a join: each of them is
@@ -109,11 +109,7 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         Out: Emits<R::Event, At>,
     {
         let outlet = Out::outlet(self.outlets);
-        if self.tracker.is_on() {
-            outlet.push_tracked(event, 0);
-        } else {
-            outlet.push(event);
-        }
+        outlet.push_of(event, self.tracker.is_on().then_some(0));
     }
 
     /// Holds back the ack of the event at hand: its tree waits until the anchor is given to [`Ctx::ack`] or
@@ -142,6 +138,11 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         self.tracker.fail(Failure::Failed);
     }
 
+    /// Whether what is lost is read again: at-least-once.
+    pub fn is_tracked(&self) -> bool {
+        self.tracker.is_on()
+    }
+
     /// The time of the node when the batch, or the hook, began; from an arbitrary start.
     pub fn now(&self) -> Time {
         self.now
@@ -164,21 +165,12 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
     }
 }
 
-/// Emits an event and notes what is owed for it.
+/// Emits an event of a spout, and notes what is owed for it.
 #[inline(never)]
-fn track<E: Event>(
-    outlet: &mut Outlet<E>,
-    event: E::Ref<'_>,
-    tracker: &mut Tracker,
-    plant: &mut Option<&mut dyn Plant>,
-) {
-    let Some(plant) = plant else {
-        tracker.owed ^= outlet.push_tracked(event, tracker.root);
-        return;
-    };
+fn plant_event<E: Event>(outlet: &mut Outlet<E>, event: E::Ref<'_>, plant: &mut dyn Plant) {
     match plant.next() {
         Fate::LeftOut => {}
-        Fate::Planted(root) => plant.owe(outlet.push_tracked(event, root)),
+        Fate::Planted(root) => plant.owe(outlet.push_of(event, Some(root))),
         Fate::Dead => {
             let (mut alone, mut json) = (E::Columns::default(), Vec::new());
             alone.push(event);

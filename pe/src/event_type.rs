@@ -66,6 +66,8 @@ pub(crate) trait Batches: Sync {
     ) -> AnyBatch;
     /// The trees of the events that are meant.
     fn runs<'b>(&self, batch: &'b dyn Any) -> &'b [Run];
+    /// How many of the events that are meant are of a tree.
+    fn rows_of(&self, batch: &(dyn Any + Send), root: u64) -> u64;
     /// Says that all parts of a batch have been announced.
     fn retire(&self, batch: &(dyn Any + Send), owing: &mut Owing);
     /// About how much memory the events take.
@@ -166,6 +168,10 @@ impl<E: Event> Batches for Typed<E> {
     fn runs<'b>(&self, batch: &'b dyn Any) -> &'b [Run] {
         let batch = batch.downcast_ref::<Batch<E>>();
         batch.expect("a batch is shown by the table of its own type").runs.as_slice()
+    }
+
+    fn rows_of(&self, batch: &(dyn Any + Send), root: u64) -> u64 {
+        read::<E>(batch).rows_of(root)
     }
 
     fn retire(&self, batch: &(dyn Any + Send), owing: &mut Owing) {

@@ -60,7 +60,9 @@ mod units;
 mod window;
 
 pub use acker::{Anchor, Failure};
-pub use container::{Action, ChunkKind, Container, Credit, DeadLetter, Input, Parcel, Returned};
+pub use container::{
+    Action, ChunkKind, Container, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned,
+};
 pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};
 pub use generated::{Generated, GeneratedColumns, GeneratedRef};

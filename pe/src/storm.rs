@@ -145,6 +145,11 @@ impl<Out: Outputs> Collector<'_, '_, Out> {
         self.ctx.fail_anchor(anchor);
     }
 
+    /// Gives up the record at hand for good, and counts it under a reason; the tuple is acked all the same.
+    pub fn discard(&mut self, reason: &'static str) {
+        self.ctx.discard(reason);
+    }
+
     /// Which task this is, of how many.
     pub fn task(&self) -> TaskContext {
         self.context

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pe::{
-    Anchor, Ctx, Event, Failure, Input, On, Param, Params, Pe, Position, Registry, RunReport,
+    Anchor, Ctx, Event, Failure, Held, Input, On, Param, Params, Pe, Position, Registry, RunReport,
 };
 use proptest::prelude::*;
 use routing::ContainerId;
@@ -429,4 +429,25 @@ fn a_poisonous_event_is_a_dead_letter_in_the_end() {
     let partition = &report.hosts[host(&cluster.plans[0], "items")].partitions[0];
     assert_eq!((partition.position.offset, partition.is_exhausted), (10, true));
     assert_eq!(written.take(), Vec::<String>::new());
+}
+
+/// Of a tree that waits, it is said who has what of it.
+#[test]
+fn a_tree_that_waits_is_explained() {
+    let step = Drawn { reads: BTreeSet::from([0]), copies: 1, how: "holds", grouping: 0 };
+    let mut trial = Trial::new(Dag { steps: vec![step], granularity: 1 }, &[1], 3, 1);
+    trial.cluster.open("items", &["a"]);
+    trial.cluster.settle();
+    let report = trial.cluster.report();
+    let [first, ..] = &report.trees.oldest[..] else { panic!("{:?}", report.trees) };
+    assert_eq!((first.partition.as_str(), first.skip, report.trees.pending), ("a", 0, 3));
+    let root = first.root;
+    trial.cluster.give(at(1, 0), Input::Explain { question: 1, root });
+    let step = u16::try_from(host(&trial.cluster.plans[0], "p0")).unwrap();
+    let holders = std::mem::take(&mut trial.cluster.holders);
+    let [holder] = &holders[..] else { panic!("{holders:?}") };
+    assert_eq!((holder.prototype, holder.how, holder.count), (step, Held::Anchored, 3));
+    trial.end();
+    trial.cluster.give(at(1, 0), Input::Explain { question: 2, root });
+    assert_eq!(trial.cluster.holders, []);
 }

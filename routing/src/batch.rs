@@ -92,15 +92,8 @@ impl<E: Event> Batch<E> {
     /// Says that the last event is of a tree; gives the id that is owed from now on, or zero if nothing new is.
     #[inline(always)]
     pub(crate) fn plant(&mut self, root: u64, ids: &mut EdgeIds) -> u64 {
-        self.runs.push(root, narrow(self.columns.rows()), ids)
-    }
-
-    /// Gives events whose tree was not noted, since a panic came between, to none.
-    pub(crate) fn plant_rest(&mut self, owing: &mut Owing) {
-        let rows = narrow(self.columns.rows());
-        if rows > self.runs.as_slice().last().map_or(0, |last| last.end) {
-            self.runs.push(0, rows, &mut owing.ids);
-        }
+        let Self { runs, columns, .. } = self;
+        runs.push(root, || narrow(columns.rows() - 1), ids)
     }
 
     /// Shows the canonical bytes of the key of every row, in order.
@@ -157,6 +150,11 @@ impl<E: Event> Batch<E> {
             self.former.retire(owing);
         }
         self.choose(rows);
+    }
+
+    /// How many of the events that are meant are of a tree.
+    pub fn rows_of(&self, root: u64) -> u64 {
+        self.runs.rows_of(root, narrow(self.len()))
     }
 
     /// Says that nothing more is owed for the events as a whole: all parts of them have been announced.

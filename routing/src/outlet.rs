@@ -155,6 +155,8 @@ pub trait AnyOutlet {
     fn is_open(&self) -> bool;
     /// From now on, events say which tree they belong to; the seed is that of no other outlet.
     fn track(&mut self, seed: u64);
+    /// How many events of a tree wait for company here.
+    fn waiting(&self, root: u64) -> u64;
     /// What is to be said to ledgers, in order.
     fn owing(&mut self) -> &mut Owing;
     /// Appends a batch as it goes on the wire.
@@ -241,36 +243,31 @@ impl<E: Event> Outlet<E> {
     /// Copies an event into the open batch, or into that of its lane.
     #[inline(always)]
     pub fn push(&mut self, event: E::Ref<'_>) {
-        if let Some(field) = self.by_key
-            && let Some(key) = E::Columns::pack_one(event, field)
-        {
-            if let Some(lane) = self.routes[0].push(event, (field, key), &mut self.spare) {
-                self.close_lane(lane);
-            }
-            return;
-        }
-        self.open.columns.push(event);
-        if self.open.is_full() {
-            self.close();
-        }
+        self.push_of(event, None);
     }
 
-    /// The same for an event of a tree, or of none if `root` is zero. Gives the id that is owed to the tree
-    /// from now on, or zero if nothing new is.
+    /// The same for an event of a tree, or of none if `root` is zero, where trees are tracked. Gives the id that is
+    /// owed to the tree from now on, or zero if nothing new is.
     #[inline(always)]
-    pub fn push_tracked(&mut self, event: E::Ref<'_>, root: u64) -> u64 {
+    pub fn push_of(&mut self, event: E::Ref<'_>, root: Option<u64>) -> u64 {
+        let mut edge = 0;
         if let Some(field) = self.by_key
             && let Some(key) = E::Columns::pack_one(event, field)
         {
             let Self { routes, spare, owing, .. } = self;
-            let (edge, full) = routes[0].push_tracked(event, (field, key), root, spare, owing);
-            if let Some(lane) = full {
-                self.close_lane(lane);
+            let (place, batch) = routes[0].push(event, (field, key), spare);
+            if let Some(root) = root {
+                edge = batch.plant(root, &mut owing.ids);
+            }
+            if batch.is_full() {
+                self.close_lane(place);
             }
             return edge;
         }
         self.open.columns.push(event);
-        let edge = self.open.plant(root, &mut self.owing.ids);
+        if let Some(root) = root {
+            edge = self.open.plant(root, &mut self.owing.ids);
+        }
         if self.open.is_full() {
             self.close();
         }
@@ -461,6 +458,12 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         (self.is_tracked, self.owing) = (true, Owing::new(seed));
     }
 
+    fn waiting(&self, root: u64) -> u64 {
+        let lanes = self.routes.iter().flat_map(|route| &route.lanes);
+        let waiting = lanes.filter_map(|lane| lane.open.as_ref()).chain([&self.open]);
+        waiting.map(|batch| batch.rows_of(root)).sum()
+    }
+
     fn owing(&mut self) -> &mut Owing {
         &mut self.owing
     }
@@ -469,12 +472,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         let Self { open, routes, owing, .. } = self;
         let lanes = routes.iter_mut().flat_map(|route| &mut route.lanes);
         let all = lanes.filter_map(|lane| lane.open.as_mut()).chain([open]);
-        all.for_each(|open| {
-            open.truncate(usize::MAX, owing);
-            if self.is_tracked {
-                open.plant_rest(owing);
-            }
-        });
+        all.for_each(|open| open.truncate(usize::MAX, owing));
     }
 
     fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]) {

@@ -121,34 +121,50 @@ impl Owing {
     }
 }
 
-/// Events of one tree, one behind the other.
+/// Events of one tree, one behind the other: up to where the next run begins, or the batch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The tree, or zero for none.
     pub root: u64,
     /// The id under which they are owed, all together.
     pub edge: u64,
-    /// How many rows of the batch come before the end of the run, of those that are meant.
-    pub end: u32,
+    /// How many rows of the batch come before it, of those that are meant.
+    pub begin: u32,
 }
 
-/// The runs of a batch, in the order of its rows. A batch of a topology without acks has none; else each row
-/// that is meant is in one.
+/// The runs of a batch, in the order of its rows. Rows before the first are of no tree; a batch of a topology
+/// without acks has none.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     list: Vec<Run>,
+    /// The tree of the last.
+    tail: u64,
 }
 
 impl Runs {
     /// Bytes of a run on the wire.
     const LEN: usize = 20;
 
+    /// The runs of a batch of so many rows as it came; none if the bytes do not begin with such.
+    pub fn of_wire(rows: u32, mut body: &[u8]) -> Option<Self> {
+        let mut runs = Self::default();
+        runs.decode(rows, &mut body)?;
+        Some(runs)
+    }
+
+    /// How many of so many rows are of a tree.
+    pub fn rows_of(&self, root: u64, rows: u32) -> u64 {
+        let ends = self.list.iter().skip(1).map(|run| run.begin).chain([rows]);
+        let of = self.list.iter().zip(ends).filter(|(run, _)| run.root == root);
+        of.map(|(run, end)| u64::from(end - run.begin)).sum()
+    }
+
     /// The runs.
     pub fn as_slice(&self) -> &[Run] {
         &self.list
     }
 
-    /// Whether nobody is told of the events.
+    /// Whether all events are of no tree.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -156,25 +172,20 @@ impl Runs {
 
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        self.tail = 0;
     }
 
-    /// Takes one more event of a tree in, as row `end - 1`; gives the id that is owed from now on, or zero if
-    /// nothing new is.
+    /// Takes an event of a tree in, as this row; gives the id that is owed from now on, or zero if nothing new is.
     #[inline(always)]
-    pub(crate) fn push(&mut self, root: u64, end: u32, ids: &mut EdgeIds) -> u64 {
-        match self.list.last_mut() {
-            Some(last) if last.root == root => {
-                last.end = end;
-                0
-            }
-            _ => self.begin(root, end, ids),
-        }
+    pub(crate) fn push(&mut self, root: u64, row: impl FnOnce() -> u32, ids: &mut EdgeIds) -> u64 {
+        if self.tail == root { 0 } else { self.begin(root, row(), ids) }
     }
 
     #[inline(never)]
-    fn begin(&mut self, root: u64, end: u32, ids: &mut EdgeIds) -> u64 {
+    fn begin(&mut self, root: u64, begin: u32, ids: &mut EdgeIds) -> u64 {
         let edge = if root == 0 { 0 } else { ids.draw() };
-        self.list.push(Run { root, edge, end });
+        self.list.push(Run { root, edge, begin });
+        self.tail = root;
         edge
     }
 
@@ -187,16 +198,15 @@ impl Runs {
         first: u32,
         owing: &mut Owing,
     ) {
-        if from.list.is_empty() {
+        if from.list.is_empty() && self.list.is_empty() {
             return;
         }
-        let mut at = 0;
-        for (end, position) in (first + 1..).zip(positions) {
-            while from.list[at].end <= position {
-                at += 1;
+        let (mut next, mut root) = (0, 0);
+        for (row, position) in (first..).zip(positions) {
+            while let Some(run) = from.list.get(next).filter(|run| run.begin <= position) {
+                (next, root) = (next + 1, run.root);
             }
-            let root = from.list[at].root;
-            let edges = self.push(root, end, &mut owing.ids);
+            let edges = self.push(root, || row, &mut owing.ids);
             if edges != 0 {
                 owing.acks.push(Ack { root, edges });
             }
@@ -211,17 +221,12 @@ impl Runs {
 
     /// Forgets what is behind the first `rows` rows; a run of which nothing is left is done with.
     pub(crate) fn truncate(&mut self, rows: u32, owing: &mut Owing) {
-        while let [.., last] = &self.list[..] {
-            let (last, before) = (*last, self.list.len().checked_sub(2));
-            let begins = before.map_or(0, |before| self.list[before].end);
-            self.list.pop();
-            if begins < rows {
-                return self.list.push(Run { end: last.end.min(rows), ..last });
-            }
+        while let Some(last) = self.list.pop_if(|last| last.begin >= rows) {
             if last.root != 0 {
                 owing.acks.push(Ack { root: last.root, edges: last.edge });
             }
         }
+        self.tail = self.list.last().map_or(0, |last| last.root);
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -230,30 +235,144 @@ impl Runs {
         for run in &self.list {
             out.extend_from_slice(&run.root.to_le_bytes());
             out.extend_from_slice(&run.edge.to_le_bytes());
-            out.extend_from_slice(&run.end.to_le_bytes());
+            out.extend_from_slice(&run.begin.to_le_bytes());
         }
     }
 
     /// Reads the runs of a batch of so many rows; `None` if these are not such.
     pub(crate) fn decode(&mut self, rows: u32, input: &mut &[u8]) -> Option<()> {
-        self.list.clear();
+        self.clear();
         let (count, rest) = input.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count);
         if count > rows {
             return None;
         }
         let (runs, rest) = rest.split_at_checked(count as usize * Self::LEN)?;
-        let mut before = 0;
+        let mut least = 0;
         for run in runs.chunks_exact(Self::LEN) {
             let word = |at: usize| u64::from_le_bytes(run[at..at + 8].try_into().expect("eight"));
-            let end = u32::from_le_bytes(run[16..].try_into().expect("four of twenty are left"));
-            if end <= before {
+            let begin = u32::from_le_bytes(run[16..].try_into().expect("four of twenty are left"));
+            if begin < least || begin >= rows {
                 return None;
             }
-            before = end;
-            self.list.push(Run { root: word(0), edge: word(8), end });
+            (least, self.tail) = (begin + 1, word(0));
+            self.list.push(Run { root: word(0), edge: word(8), begin });
         }
         *input = rest;
-        (before == rows).then_some(())
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a ledger makes of acks.
+    fn owed(acks: &[Ack], root: u64) -> u64 {
+        acks.iter().filter(|ack| ack.root == root).fold(0, |sum, ack| sum ^ ack.edges)
+    }
+
+    fn roots_of(runs: &Runs, rows: u32) -> Vec<u64> {
+        let mut roots = vec![0; rows as usize];
+        for run in runs.as_slice() {
+            roots[run.begin as usize..].fill(run.root);
+        }
+        roots
+    }
+
+    proptest! {
+        /// Rows go to parts as chance will have it. Each is of its tree there; and what is owed is zero when all
+        /// parts are done with and not before, whichever comes last.
+        #[test]
+        fn a_batch_that_is_taken_apart_owes_for_each_part(
+            roots in prop::collection::vec(0..4_u64, 1..40),
+            parts in prop::collection::vec(0..3_usize, 40),
+            last in 0..3_usize,
+            seed: u64,
+        ) {
+            let mut owing = Owing::new(seed);
+            let mut whole = Runs::default();
+            let mut ledger = Vec::new();
+            for (row, &root) in (0..).zip(&roots) {
+                let edges = whole.push(root, || row, &mut owing.ids);
+                if edges != 0 {
+                    ledger.push(Ack { root, edges });
+                }
+            }
+            let rows = u32::try_from(roots.len()).unwrap();
+            prop_assert_eq!(roots_of(&whole, rows), roots.clone());
+            let mut parted = Vec::new();
+            for part in 0..3 {
+                let of: Vec<u32> = (0..rows).filter(|&row| parts[row as usize] == part).collect();
+                let mut runs = Runs::default();
+                runs.pick(&whole, of.iter().copied(), 0, &mut owing);
+                let wanted: Vec<_> = of.iter().map(|&row| roots[row as usize]).collect();
+                let count = u32::try_from(of.len()).unwrap();
+                prop_assert_eq!(roots_of(&runs, count), wanted.clone());
+                for root in 1..4 {
+                    let rows = wanted.iter().filter(|known| **known == root).count() as u64;
+                    prop_assert_eq!(runs.rows_of(root, count), rows);
+                }
+                let mut bytes = Vec::new();
+                runs.encode(&mut bytes);
+                let back = Runs::of_wire(count, &bytes);
+                prop_assert_eq!(back.as_ref().map(Runs::as_slice), Some(runs.as_slice()));
+                parted.push((runs, wanted));
+            }
+            whole.retire(&mut owing);
+            ledger.append(&mut owing.acks);
+            for (part, (runs, _)) in parted.iter().enumerate().filter(|(part, _)| *part != last) {
+                let _ = part;
+                runs.retire(&mut owing);
+            }
+            ledger.append(&mut owing.acks);
+            for root in 1..4 {
+                let is_left = parted[last].1.contains(&root);
+                prop_assert_eq!(owed(&ledger, root) != 0, is_left, "tree {}", root);
+            }
+            parted[last].0.retire(&mut owing);
+            ledger.append(&mut owing.acks);
+            for root in 1..4 {
+                prop_assert_eq!(owed(&ledger, root), 0);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_runs_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..90),
+            rows in 0..9_u32,
+        ) {
+            if let Some(runs) = Runs::of_wire(rows, &bytes) {
+                prop_assert!(runs.as_slice().iter().all(|run| run.begin < rows));
+                let _ = runs.rows_of(1, rows);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_owed_no_more() {
+        let mut owing = Owing::new(1);
+        let mut runs = Runs::default();
+        let edges: Vec<_> = [(7, 0), (7, 1), (8, 2), (8, 3)]
+            .map(|(root, row)| runs.push(root, || row, &mut owing.ids))
+            .into();
+        assert!(edges[0] != 0 && edges[1] == 0 && edges[2] != 0 && edges[3] == 0);
+        runs.truncate(3, &mut owing);
+        assert_eq!(owing.acks, []);
+        runs.truncate(2, &mut owing);
+        assert_eq!(owing.acks, [Ack { root: 8, edges: edges[2] }]);
+        // The next of the same tree is another run.
+        assert_ne!(runs.push(8, || 2, &mut owing.ids), 0);
+        assert_eq!(runs.rows_of(7, 3), 2);
+    }
+
+    #[test]
+    fn a_root_says_where_its_ledger_is() {
+        let root = Root { member: 0xfedc, container: 0x3ff, sequence: Root::SEQUENCES - 1 };
+        assert_eq!(Root::unpack(root.pack()), root);
+        assert_eq!(root.pack() & Root::JOINT, 0);
+        assert_eq!(Root::unpack(root.pack() | Root::JOINT), root);
     }
 }

@@ -419,6 +419,8 @@ impl Process {
                 pe::Action::Staged { handoff, outcome } => {
                     self.inputs.push_back(Input::Staged { handoff, outcome });
                 }
+                // Nobody asks.
+                pe::Action::Explained { .. } => {}
                 pe::Action::Bury(letter) => {
                     let what = format!("{letter:?}");
                     let invariant = "no_tree_is_given_up_for_good";

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use node::Status;
-use node::runtime::TOKEN_FILE;
+use node::runtime::{KeptLetter, TOKEN_FILE, TreeHolder};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -58,6 +58,28 @@ impl Client {
             Some(text) => Ok(self.parse::<Table<R>>(&text)?.rows),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Who has events of a tree on the node.
+    pub(super) fn tree_holders(&self, root: &str) -> Result<Vec<TreeHolder>, Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            holders: Vec<TreeHolder>,
+        }
+        let path = format!("/api/v1/trees/{root}");
+        let text = self.get(&path)?.ok_or_else(|| self.answers("not found", &path))?;
+        Ok(self.parse::<Answer>(&text)?.holders)
+    }
+
+    /// The dead letters of the node.
+    pub(super) fn dead_letters(&self) -> Result<Vec<KeptLetter>, Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            letters: Vec<KeptLetter>,
+        }
+        let path = "/api/v1/dlq";
+        let text = self.get(path)?.ok_or_else(|| self.answers("not found", path))?;
+        Ok(self.parse::<Answer>(&text)?.letters)
     }
 
     /// Gives the node an order, with the token that is in its data directory on this machine.

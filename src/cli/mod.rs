@@ -1,7 +1,7 @@
 //! The commands that every application has.
 //!
 //! A cluster is run by typing, so every application answers to the same words: `node`, `status`,
-//! `check`, `drain`, `recover`. [`App::main`] is all that most need. A program with commands of its own flattens
+//! `check`, `trees`, `dlq`, `drain`, `recover`. [`App::main`] is all that most need. A program with commands of its own flattens
 //! [`Command`] into its own enum, as `starling` does to add `demo`:
 //!
 //! ```
@@ -41,6 +41,7 @@
 mod check;
 mod client;
 mod columns;
+mod dlq;
 mod failure;
 mod log;
 mod node;
@@ -48,6 +49,7 @@ mod orders;
 pub mod output;
 mod source;
 mod status;
+mod trees;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -59,9 +61,11 @@ pub use ::node::{MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, T
 pub use check::CheckArgs;
 pub use client::{Client, HTTP_DEFAULT};
 pub use columns::{Columns, grouped};
+pub use dlq::DlqArgs;
 pub use failure::{Exit, Failure};
 pub use orders::{DrainArgs, RecoverArgs};
 pub use status::StatusArgs;
+pub use trees::TreesArgs;
 
 use crate::App;
 
@@ -75,6 +79,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Validates a topology file
     Check(CheckArgs),
+    /// Shows which events of spouts are not done with, and which PE has what of them
+    Trees(TreesArgs),
+    /// Dead letters: events that were tried often enough
+    Dlq(DlqArgs),
     /// Has the local node leave: hand off what it has, and end
     Drain(DrainArgs),
     /// Goes on without a lost majority, and gives up what only the lost members knew
@@ -88,6 +96,8 @@ impl Command {
             Self::Node(args) => args.run(app),
             Self::Status(args) => args.run(),
             Self::Check(args) => args.run(&app),
+            Self::Trees(args) => args.run(),
+            Self::Dlq(args) => args.run(),
             Self::Drain(args) => args.run(),
             Self::Recover(args) => args.run(),
         }

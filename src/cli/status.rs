@@ -147,6 +147,18 @@ fn render_topology(topology: &TopologyStatus, out: &mut String) {
     for (reason, count) in &topology.dropped {
         let _ = writeln!(out, "  dropped, {reason}: {}", grouped(*count));
     }
+    if topology.trees_completed + topology.trees_pending + topology.replays > 0 {
+        let _ = writeln!(
+            out,
+            "  trees: {} complete, {} pending, {} read again",
+            grouped(topology.trees_completed),
+            grouped(topology.trees_pending),
+            grouped(topology.replays)
+        );
+    }
+    for (why, count) in &topology.trees_failed {
+        let _ = writeln!(out, "  given up, {why}: {}", grouped(*count));
+    }
     let mut partitions = Columns::new(&["SPOUT", "PARTITION", "POSITION", "PLAYS", ""]);
     for spout in &topology.spouts {
         for partition in &spout.partitions {

@@ -140,6 +140,7 @@ impl Alone {
             | Action::Chunk { .. }
             | Action::Staged { .. }
             | Action::Bury(_)
+            | Action::Explained { .. }
             | Action::Stopped => None,
         });
         emitted.expect("a container answers when asked")

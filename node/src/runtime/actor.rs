@@ -186,6 +186,9 @@ impl ContainerActor {
                 self.notify(Notice::Core(crate::core::Input::Staged { handoff, outcome }));
             }
             Action::Bury(letter) => self.notify(Notice::Bury(letter)),
+            Action::Explained { question, holders } => {
+                self.notify(Notice::Explained(question, holders));
+            }
             Action::Stopped => self.notify(Notice::Core(crate::core::Input::Stopped(self.number))),
         }
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::RunError;
 
 /// The file in the data directory.
-pub const DEAD_LETTERS_FILE: &str = "dead-letters.jsonl";
+const DEAD_LETTERS_FILE: &str = "dead-letters.jsonl";
 
 /// The file takes no more bytes than this; letters beyond are counted and logged, and not kept.
 const BYTES_MAX: u64 = 256 << 20;
@@ -41,6 +41,9 @@ pub struct KeptLetter {
     pub id: u64,
     /// When it was buried, in milliseconds since 1970.
     pub at_ms: u64,
+    /// How often it was sent again.
+    #[serde(default)]
+    pub resent: u32,
     /// What it is.
     #[serde(flatten)]
     pub letter: DeadLetter,
@@ -62,6 +65,21 @@ impl DeadLetters {
         Ok(Self { path, inner: Mutex::new(Inner { file, bytes, next }) })
     }
 
+    /// All of them, in order.
+    pub(super) fn all(&self) -> Result<Vec<KeptLetter>, RunError> {
+        let _inner = self.inner.lock().expect("nobody panics with it");
+        read(&self.path).map_err(|error| RunError::disk(&self.path, &error))
+    }
+
+    /// Notes that a letter was sent again.
+    pub(super) fn note_resent(&self, id: u64) -> Result<(), RunError> {
+        let mut inner = self.inner.lock().expect("nobody panics with it");
+        let mut line = serde_json::to_vec(&Resent { resent_id: id }).expect("it is plain data");
+        line.push(b'\n');
+        inner.bytes += line.len() as u64;
+        inner.file.write_all(&line).map_err(|error| RunError::disk(&self.path, &error))
+    }
+
     /// Adds a letter, and has it synced.
     pub(super) fn append(&self, letter: DeadLetter) -> Result<(), RunError> {
         let mut inner = self.inner.lock().expect("nobody panics with it");
@@ -71,7 +89,7 @@ impl DeadLetters {
         let (position, why) = (letter.position.offset, letter.why.as_str());
         tracing::error!(id, %spout, %partition, position, skip = letter.skip, attempts = letter.attempts,
             "a dead letter: {why}");
-        let kept = KeptLetter { id, at_ms: now_ms(), letter };
+        let kept = KeptLetter { id, at_ms: now_ms(), resent: 0, letter };
         let mut line = serde_json::to_vec(&kept).expect("it is plain data");
         line.push(b'\n');
         if inner.bytes + line.len() as u64 > BYTES_MAX {
@@ -84,6 +102,12 @@ impl DeadLetters {
     }
 }
 
+/// Says that a letter was sent again.
+#[derive(Serialize, Deserialize)]
+struct Resent {
+    resent_id: u64,
+}
+
 /// The letters of a file, in order; none if it is not there.
 fn read(path: &Path) -> std::io::Result<Vec<KeptLetter>> {
     let file = match File::open(path) {
@@ -92,19 +116,17 @@ fn read(path: &Path) -> std::io::Result<Vec<KeptLetter>> {
         Err(error) => return Err(error),
     };
     let lines = BufReader::new(file).split(b'\n');
-    let letters = lines.filter_map(|line| match line {
-        Ok(line) => serde_json::from_slice(&line).ok().map(Ok),
-        Err(error) => Some(Err(error)),
-    });
-    letters.collect()
-}
-
-/// The dead letters of a data directory, in order.
-///
-/// # Errors
-/// The file is there and cannot be read.
-pub fn dead_letters(folder: &Path) -> std::io::Result<Vec<KeptLetter>> {
-    read(&folder.join(DEAD_LETTERS_FILE))
+    let mut letters: Vec<KeptLetter> = Vec::new();
+    for line in lines {
+        let line = line?;
+        if let Ok(letter) = serde_json::from_slice(&line) {
+            letters.push(letter);
+        } else if let Ok(Resent { resent_id }) = serde_json::from_slice(&line) {
+            let known = letters.iter_mut().filter(|letter| letter.id == resent_id);
+            known.for_each(|letter| letter.resent += 1);
+        }
+    }
+    Ok(letters)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a time for people")]

@@ -10,14 +10,15 @@ use actix::prelude::{Addr, SendError};
 use libp2p::PeerId;
 use membership::view_log::{self, Record, Stamp};
 use membership::{Member, NodeId, Reason, Time};
-use pe::topology::Plan;
-use pe::{DeadLetter, Registry};
+use pe::topology::{Plan, Prototype};
+use pe::{DeadLetter, Held, Holder, PartitionName, Registry};
 use routing::{FrameHeader, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{ContainerActor, Deliver};
 use super::clock::Clock;
 use super::dead_letters::DeadLetters;
+use super::http::TreeHolder;
 use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
@@ -39,11 +40,28 @@ pub(super) enum Notice {
     ControlEnded(NodeId),
     /// An event of a spout was tried often enough.
     Bury(DeadLetter),
+    /// Somebody wants to know who has events of a tree.
+    Explain(u64, oneshot::Sender<Vec<TreeHolder>>),
+    /// A container answers that.
+    Explained(u64, Vec<Holder>),
+    /// A dead letter is to be handled once more.
+    Resend(DeadLetter),
     /// Something that has to be on disk could not be written.
     DiskFailed(RunError),
     /// SIGTERM or its like; the second time it is meant.
     Stop,
 }
+
+/// A question that containers are asked.
+pub(super) struct Question {
+    /// How many have yet to answer.
+    open: usize,
+    holders: Vec<Holder>,
+    asker: oneshot::Sender<Vec<TreeHolder>>,
+}
+
+/// So many questions are open at a time.
+const QUESTIONS_MAX: usize = 64;
 
 /// Who wants to know how the node is.
 pub(super) type StatusAsker = oneshot::Sender<Status>;
@@ -82,6 +100,9 @@ pub(super) struct Driver {
     /// Where the record of the view log is kept.
     pub(super) record_file: PathBuf,
     pub(super) data_dir: PathBuf,
+    /// Questions of people that not all containers have answered.
+    pub(super) questions: BTreeMap<u64, Question>,
+    pub(super) next_question: u64,
     /// Where dead letters go.
     pub(super) letters: Arc<DeadLetters>,
     pub(super) outcome: Option<Result<Exit, RunError>>,
@@ -240,6 +261,48 @@ impl Driver {
         });
     }
 
+    /// A container has answered; with the last of them, the asker is told.
+    fn explained(&mut self, question: u64, holders: Vec<Holder>) {
+        let Some(known) = self.questions.get_mut(&question) else { return };
+        known.holders.extend(holders);
+        known.open -= 1;
+        if known.open > 0 {
+            return;
+        }
+        let Some(known) = self.questions.remove(&question) else { return };
+        let shown = known.holders.into_iter().map(|holder| {
+            let plan = &self.plans[usize::from(holder.topology)];
+            TreeHolder {
+                topology: plan.name.clone(),
+                pe: plan.prototypes[usize::from(holder.prototype)].name.clone(),
+                how: match holder.how {
+                    Held::Queued => "queued",
+                    Held::Kept => "kept for a handoff",
+                    Held::Open => "emitted, and waits for company",
+                    Held::Anchored => "anchors held, of whichever trees",
+                }
+                .to_owned(),
+                count: holder.count,
+            }
+        });
+        // Whoever asked may have gone.
+        let _ = known.asker.send(shown.collect());
+    }
+
+    /// A container reads a dead letter again, as if it were the first time.
+    fn resend(&self, letter: &DeadLetter) {
+        let found = self.plans.iter().position(|plan| plan.name == letter.topology);
+        let Some(topology) = found else { return };
+        let prototypes = &self.plans[topology].prototypes;
+        let is_meant = |known: &Prototype| known.is_spout && known.name == letter.spout;
+        let Some(prototype) = prototypes.iter().position(is_meant) else { return };
+        let id = |at: usize| u16::try_from(at).expect("bounded by the planner");
+        let name = PartitionName::new(letter.partition.clone());
+        let (topology, prototype) = (id(topology), id(prototype));
+        let (position, skip) = (letter.position, letter.skip);
+        self.container(0, pe::Input::Resend { topology, prototype, name, position, skip });
+    }
+
     /// Finding partitions looks at the disk, so it is done aside.
     fn list(&self, topology: u16, prototype: u16) {
         let (registry, notices) = (Arc::clone(&self.registry), self.shared.notices.clone());
@@ -280,6 +343,18 @@ impl Driver {
                 }
             }
             Notice::Bury(letter) => self.bury(letter),
+            Notice::Explain(root, asker) => {
+                // Whoever asked long ago has gone.
+                while self.questions.len() >= QUESTIONS_MAX {
+                    self.questions.pop_first();
+                }
+                self.next_question += 1;
+                let (question, open) = (self.next_question, self.containers.len());
+                self.questions.insert(question, Question { open, holders: Vec::new(), asker });
+                self.all(|| pe::Input::Explain { question, root });
+            }
+            Notice::Explained(question, holders) => self.explained(question, holders),
+            Notice::Resend(letter) => self.resend(&letter),
             Notice::DiskFailed(error) => self.outcome = Some(Err(error)),
             Notice::Stop if self.is_stopping => {
                 self.outcome = Some(Err(RunError::Forced));

@@ -12,9 +12,11 @@ use std::time::Duration;
 use actix_web::dev::Server;
 use actix_web::http::header::ContentType;
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, Resource, Route, guard, web};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+use super::dead_letters::{DeadLetters, KeptLetter};
 use super::driver::Notice;
 use super::identity::TOKEN_FILE;
 use super::tables::Tables;
@@ -28,6 +30,21 @@ pub(super) struct Doors {
     pub(super) orders: mpsc::Sender<Notice>,
     /// What an order has to bring.
     pub(super) token: String,
+    /// Events that were tried often enough.
+    pub(super) letters: Arc<DeadLetters>,
+}
+
+/// A PE that has events of a tree, on the node that answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TreeHolder {
+    /// The topology.
+    pub topology: String,
+    /// The PE.
+    pub pe: String,
+    /// How it has them: in words.
+    pub how: String,
+    /// How many events, or anchors.
+    pub count: u64,
 }
 
 /// Where the node is asked for its status: it answers what it is sent.
@@ -93,6 +110,9 @@ fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/status", reading().to(status)))
         .service(resource("/api/v1/tables", reading().to(table_names)))
         .service(resource("/api/v1/tables/{name}", reading().to(table)))
+        .service(resource("/api/v1/trees/{root}", reading().to(tree)))
+        .service(resource("/api/v1/dlq", reading().to(dead_letters)))
+        .service(order("/api/v1/dlq/{id}/replay", web::post().to(resend)))
         .service(order("/api/v1/drain", web::post().to(drain)))
         .service(order("/api/v1/recover", web::post().to(recover)))
         .service(resource("/healthz", reading().to(healthz)))
@@ -120,6 +140,58 @@ async fn status(desk: web::Data<Desk>) -> HttpResponse {
     }
 }
 
+/// Who has events of a tree.
+async fn tree(desk: web::Data<Desk>, root: web::Path<String>) -> HttpResponse {
+    let Ok(root) = u64::from_str_radix(&root, 16) else {
+        return not_found("a tree is called by 16 hexadecimal digits");
+    };
+    let asked = async {
+        let (reply, answer) = oneshot::channel();
+        desk.doors.orders.send(Notice::Explain(root, reply)).await.ok()?;
+        answer.await.ok()
+    };
+    match tokio::time::timeout(desk.patience, asked).await.ok().flatten() {
+        Some(holders) => HttpResponse::Ok().json(json!({ "holders": holders })),
+        None => unavailable(SILENT),
+    }
+}
+
+/// Reads the file of dead letters aside: it may be long.
+async fn all_letters(desk: &Desk) -> Result<Vec<KeptLetter>, String> {
+    let letters = Arc::clone(&desk.doors.letters);
+    match web::block(move || letters.all()).await {
+        Ok(letters) => letters.map_err(|error| error.to_string()),
+        Err(_) => Err(SILENT.to_owned()),
+    }
+}
+
+async fn dead_letters(desk: web::Data<Desk>) -> HttpResponse {
+    match all_letters(&desk).await {
+        Ok(letters) => HttpResponse::Ok().json(json!({ "letters": letters })),
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn resend(request: HttpRequest, desk: web::Data<Desk>, id: web::Path<u64>) -> HttpResponse {
+    if let Some(answer) = refusal(&request, &desk) {
+        return answer;
+    }
+    let letters = match all_letters(&desk).await {
+        Ok(letters) => letters,
+        Err(error) => return unavailable(&error),
+    };
+    let Some(kept) = letters.into_iter().find(|letter| letter.id == *id) else {
+        return not_found(&format!("no dead letter {id} on this node"));
+    };
+    if let Err(error) = desk.doors.letters.note_resent(*id) {
+        return unavailable(&error.to_string());
+    }
+    match desk.doors.orders.send(Notice::Resend(kept.letter)).await {
+        Ok(()) => HttpResponse::Accepted().json(json!({ "accepted": true })),
+        Err(_) => unavailable(SILENT),
+    }
+}
+
 async fn drain(request: HttpRequest, desk: web::Data<Desk>) -> HttpResponse {
     take_order(&request, &desk, Notice::Stop).await
 }
@@ -128,14 +200,22 @@ async fn recover(request: HttpRequest, desk: web::Data<Desk>) -> HttpResponse {
     take_order(&request, &desk, Notice::Core(Input::RecoverUnsafe)).await
 }
 
-/// Passes an order on, if it has the token.
-async fn take_order(request: &HttpRequest, desk: &Desk, order: Notice) -> HttpResponse {
+/// What to answer to an order without the token; nothing to one that has it.
+fn refusal(request: &HttpRequest, desk: &Desk) -> Option<HttpResponse> {
     let given = request.headers().get("Authorization").and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
     if !is_same(given.as_bytes(), desk.doors.token.as_bytes()) {
         let error =
             format!("an order needs the token in {TOKEN_FILE} of the node's data directory");
-        return HttpResponse::Unauthorized().json(json!({ "error": error }));
+        return Some(HttpResponse::Unauthorized().json(json!({ "error": error })));
+    }
+    None
+}
+
+/// Passes an order on, if it has the token.
+async fn take_order(request: &HttpRequest, desk: &Desk, order: Notice) -> HttpResponse {
+    if let Some(answer) = refusal(request, desk) {
+        return answer;
     }
     match desk.doors.orders.send(order).await {
         Ok(()) => HttpResponse::Accepted().json(json!({ "accepted": true })),
@@ -282,7 +362,10 @@ mod tests {
     /// Doors to a node, and what comes out of the one for orders.
     fn doors(status: StatusDoor) -> (Doors, mpsc::Receiver<Notice>) {
         let (orders, taken) = mpsc::channel(1);
-        (Doors { status, orders, token: TOKEN.to_owned() }, taken)
+        let folder = std::env::temp_dir().join(format!("starling-http-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let letters = Arc::new(DeadLetters::open(&folder).unwrap());
+        (Doors { status, orders, token: TOKEN.to_owned(), letters }, taken)
     }
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";

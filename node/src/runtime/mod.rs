@@ -40,8 +40,9 @@ use tokio::sync::{mpsc, oneshot};
 use self::actor::{ContainerActor, Meet};
 use self::clock::Clock;
 use self::dead_letters::DeadLetters;
-pub use self::dead_letters::{DEAD_LETTERS_FILE, KeptLetter, dead_letters};
+pub use self::dead_letters::KeptLetter;
 use self::driver::{Driver, Inbox, Notice};
+pub use self::http::TreeHolder;
 use self::identity::Identity;
 pub use self::identity::TOKEN_FILE;
 use self::links::{Links, Shared};
@@ -326,7 +327,9 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         is_stopping: false,
         record_file,
         data_dir: config.data_dir.clone(),
-        letters,
+        questions: BTreeMap::new(),
+        next_question: 0,
+        letters: Arc::clone(&letters),
         outcome: None,
     };
     let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };
@@ -339,8 +342,8 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     if config.exit_with_stdin {
         network.control.spawn(stdin_closed(notices.clone()));
     }
-    let doors =
-        http::Doors { status: askers, orders: notices.clone(), token: identity.token.clone() };
+    let (orders, token) = (notices.clone(), identity.token.clone());
+    let doors = http::Doors { status: askers, orders, token, letters };
     let server = http::serve(http, tables, doors);
     let handle = server.handle();
     actix::spawn(server);

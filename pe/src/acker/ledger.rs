@@ -153,10 +153,15 @@ impl Ledger {
         is_new
     }
 
+    /// What all names of trees planted here begin with.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner.pack() >> Root::OWNER_SHIFT
+    }
+
     /// Whether a tree was planted here.
     #[inline(always)]
     pub(crate) fn owns(&self, root: u64) -> bool {
-        root >> Root::OWNER_SHIFT == self.owner.pack() >> Root::OWNER_SHIFT
+        root >> Root::OWNER_SHIFT == self.owner()
     }
 
     /// Whether another tree may be planted, other than one that was given up.
@@ -312,7 +317,9 @@ impl Ledger {
         self.tally.completed += 1;
         let portion = &mut self.portions[at as usize];
         portion.open -= 1;
-        portion.retries.remove(&tree);
+        if !portion.retries.is_empty() {
+            portion.retries.remove(&tree);
+        }
         if portion.done == u32::from(tree) {
             portion.done += 1;
         }

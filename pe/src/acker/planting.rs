@@ -53,6 +53,8 @@ enum What<'l> {
     Fresh {
         /// From this event on.
         from: u64,
+        /// Before this one.
+        until: u64,
     },
     /// Some trees, in order; the next at `at`.
     Again { trees: &'l [(u16, Option<(Failure, u32)>)], at: usize, buried: &'l mut Vec<Buried> },
@@ -60,7 +62,12 @@ enum What<'l> {
 
 impl<'l> Planting<'l> {
     /// A partition is read on; `skip` events are left out if it begins a portion.
-    pub(crate) fn fresh(ledger: &'l mut Ledger, reading: u32, offset: Offset) -> Self {
+    pub(crate) fn fresh(
+        ledger: &'l mut Ledger,
+        reading: u32,
+        offset: Offset,
+        until: Option<u64>,
+    ) -> Self {
         let portion = ledger.portion(reading, offset.position);
         let granularity = ledger.granularity();
         let of = ledger.portion_mut(portion);
@@ -68,8 +75,8 @@ impl<'l> Planting<'l> {
             let trees = u32::try_from(offset.skip / granularity).unwrap_or(u32::MAX);
             (of.trees, of.done, of.from) = (trees, trees, offset.skip);
         }
-        let (event, from) = (of.events, of.from);
-        Self { ledger, portion, event, growing: None, what: What::Fresh { from } }
+        let (event, from, until) = (of.events, of.from, until.unwrap_or(u64::MAX));
+        Self { ledger, portion, event, growing: None, what: What::Fresh { from, until } }
     }
 
     /// Some trees are read again; `event` events of the portion came before.
@@ -103,7 +110,10 @@ impl<'l> Planting<'l> {
     }
 
     fn tree_of(&self, event: u64) -> u16 {
-        u16::try_from(event / self.ledger.granularity()).unwrap_or(LAST_TREE)
+        let granularity = self.ledger.granularity();
+        // A division costs as much as all else here.
+        let tree = if granularity == 1 { event } else { event / granularity };
+        u16::try_from(tree).unwrap_or(LAST_TREE)
     }
 }
 
@@ -113,7 +123,9 @@ impl Plant for Planting<'_> {
         let (event, tree) = (self.event, self.tree_of(self.event));
         self.event += 1;
         match &mut self.what {
-            What::Fresh { from } if event < *from => return Fate::LeftOut,
+            What::Fresh { from, until } if event < *from || event >= *until => {
+                return Fate::LeftOut;
+            }
             What::Fresh { .. } => {}
             What::Again { trees, at, .. } => {
                 while trees.get(*at).is_some_and(|(wanted, _)| *wanted < tree) {
@@ -147,7 +159,8 @@ impl Plant for Planting<'_> {
     fn owe(&mut self, edge: u64) {
         let Some((tree, number)) = self.growing else { return };
         self.ledger.owe(number, edge);
-        if tree != LAST_TREE && self.event.is_multiple_of(self.ledger.granularity()) {
+        let granularity = self.ledger.granularity();
+        if tree != LAST_TREE && (granularity == 1 || self.event.is_multiple_of(granularity)) {
             self.close();
         }
     }

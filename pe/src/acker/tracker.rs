@@ -97,9 +97,18 @@ impl Tracker {
         self.is_on
     }
 
+    /// The tree of the event at hand, if anybody is told.
+    #[inline(always)]
+    pub(crate) fn root_of_event(&self) -> Option<u64> {
+        self.is_on.then_some(self.root)
+    }
+
     /// A batch is about to be handled.
     pub(crate) fn begin(&mut self, runs: &[Run]) {
-        self.end = if self.is_on && !runs.is_empty() { 0 } else { usize::MAX };
+        self.end = match runs {
+            [first, ..] if self.is_on => first.begin as usize,
+            _ => usize::MAX,
+        };
         (self.run, self.is_in_run) = (0, false);
     }
 
@@ -114,14 +123,18 @@ impl Tracker {
     #[inline(never)]
     fn turn(&mut self, position: usize, runs: &[Run]) {
         self.close(runs);
-        // A run of which all events were lost to panics is passed by.
-        while runs[self.run].end as usize <= position {
-            self.is_in_run = true;
-            (self.root, self.owed) = (runs[self.run].root, 0);
+        let begin = |run: usize| runs.get(run).map_or(usize::MAX, |run| run.begin as usize);
+        // Behind a run of which all events were lost to panics.
+        while begin(self.run + 1) <= position {
+            self.open(runs);
             self.close(runs);
         }
+        self.open(runs);
+        self.end = begin(self.run + 1);
+    }
+
+    fn open(&mut self, runs: &[Run]) {
         (self.root, self.owed, self.is_in_run) = (runs[self.run].root, 0, true);
-        self.end = runs[self.run].end as usize;
     }
 
     fn close(&mut self, runs: &[Run]) {
@@ -136,17 +149,15 @@ impl Tracker {
 
     /// A batch has been handled.
     pub(crate) fn finish(&mut self, runs: &[Run]) {
-        if self.end != usize::MAX {
-            self.turn_to_end(runs);
+        if self.is_on && !runs.is_empty() {
+            self.close(runs);
+            // What is left was lost to panics.
+            while self.run < runs.len() {
+                self.open(runs);
+                self.close(runs);
+            }
         }
         (self.root, self.owed, self.end) = (0, 0, usize::MAX);
-    }
-
-    fn turn_to_end(&mut self, runs: &[Run]) {
-        self.close(runs);
-        // What is left was lost to panics.
-        let rest = runs.get(self.run..).unwrap_or_default().iter().filter(|run| run.root != 0);
-        self.acks.extend(rest.map(|run| Ack { root: run.root, edges: run.edge }));
     }
 
     /// What was put off is acked, or given up.

@@ -48,6 +48,26 @@ pub enum Input {
         /// The trees, and why.
         trees: Vec<(u64, Failure)>,
     },
+    /// Who has events of a tree?
+    Explain {
+        /// What the answer is called.
+        question: u64,
+        /// The tree.
+        root: u64,
+    },
+    /// A dead letter is to be read again, and handled once more.
+    Resend {
+        /// The topology.
+        topology: u16,
+        /// The spout.
+        prototype: u16,
+        /// The partition.
+        name: PartitionName,
+        /// Where the spout is opened.
+        position: Position,
+        /// How many events come before it from there on.
+        skip: u64,
+    },
     /// Nothing of a topology is on its way any more, on any node: what is pending has lost something.
     Quiet(u16),
     /// There is a new view.
@@ -157,10 +177,43 @@ pub enum Action {
         /// Why the chunk could not be staged; some of it may have been.
         outcome: Result<(), String>,
     },
+    /// The answer to [`Input::Explain`].
+    Explained {
+        /// What was asked.
+        question: u64,
+        /// What is here.
+        holders: Vec<Holder>,
+    },
     /// An event of a spout was tried often enough.
     Bury(DeadLetter),
     /// The answer to [`Input::Stopped`]: everything was given out.
     Stopped,
+}
+
+/// Something in a container that has events of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The topology, by its place.
+    pub topology: u16,
+    /// The prototype.
+    pub prototype: u16,
+    /// How it has them.
+    pub how: Held,
+    /// How many events; where they are not counted, how many batches or anchors.
+    pub count: u64,
+}
+
+/// How something has events of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Held {
+    /// They wait for it.
+    Queued,
+    /// They wait until it is where it will live.
+    Kept,
+    /// It has emitted them, and they wait for company.
+    Open,
+    /// It has anchors of some trees; nobody knows of which.
+    Anchored,
 }
 
 /// An event of a spout that was tried often enough, and is done with.

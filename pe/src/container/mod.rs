@@ -23,7 +23,7 @@ use membership::{Epoch, NodeId, Time};
 use routing::{BatchHeader, ContainerId, FrameBuilder};
 
 use handoffs::Handoffs;
-pub use message::{Action, ChunkKind, Credit, DeadLetter, Input, Parcel, Returned};
+pub use message::{Action, ChunkKind, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned};
 use run::Run;
 
 use crate::acker::Offset;
@@ -158,6 +158,18 @@ impl Container {
                     run.failed(from, &trees, &mut self.desk, out);
                 }
             }
+            Input::Explain { question, root } => {
+                let mut holders = Vec::new();
+                self.runs.iter_mut().for_each(|run| run.explain(root, &mut holders));
+                out.push(Action::Explained { question, holders });
+            }
+            Input::Resend { topology, prototype, name, position, skip } => {
+                let (offset, waker) = (Offset { position, skip }, self.desk.waker.clone());
+                if let Some(run) = self.runs.get_mut(usize::from(topology)) {
+                    let is_resent = true;
+                    run.open(Opened { prototype, name, offset, now, waker, is_resent });
+                }
+            }
             Input::Quiet(topology) => {
                 if let Some(run) = self.runs.get_mut(usize::from(topology)) {
                     run.quiet(&self.desk);
@@ -166,7 +178,8 @@ impl Container {
             Input::Open { topology, prototype, name, position, skip } => {
                 let (offset, waker) = (Offset { position, skip }, self.desk.waker.clone());
                 if let Some(run) = self.runs.get_mut(usize::from(topology)) {
-                    run.open(Opened { prototype, name, offset, now, waker });
+                    let is_resent = false;
+                    run.open(Opened { prototype, name, offset, now, waker, is_resent });
                 }
             }
             Input::Close { topology, prototype, name } => {

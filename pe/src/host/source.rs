@@ -47,6 +47,8 @@ pub(crate) struct Opened {
     pub(crate) offset: Offset,
     pub(crate) now: Time,
     pub(crate) waker: Waker,
+    /// Whether it is for one tree only, which was a dead letter.
+    pub(crate) is_resent: bool,
 }
 
 /// What became of a partition that was to be closed.
@@ -100,6 +102,8 @@ struct Partition<S> {
     position: Position,
     /// So many events behind the position that it was opened at are left out, until they have gone by.
     opened: Offset,
+    /// So many events behind that position it is over, if it is read for one tree only.
+    until: Option<u64>,
     /// Not before this time; never by itself if none.
     ready: Option<Time>,
     /// Its place in the ledger.
@@ -165,7 +169,8 @@ impl<S: Spout> SourceHost<S> {
     }
 
     fn open_states(&self, ledger: Option<&Ledger>) -> impl Iterator<Item = PartitionState> {
-        self.open.iter().map(move |partition| Self::state(partition, ledger))
+        let own = self.open.iter().filter(|partition| partition.until.is_none());
+        own.map(move |partition| Self::state(partition, ledger))
     }
 
     /// Lets one partition read on.
@@ -189,7 +194,8 @@ impl<S: Spout> SourceHost<S> {
                     opened if opened.skip > 0 => opened,
                     _ => Offset { position: partition.position, skip: 0 },
                 };
-                let mut planting = Planting::fresh(ledger, partition.reading, offset);
+                let until = partition.until;
+                let mut planting = Planting::fresh(ledger, partition.reading, offset, until);
                 let mut ctx = self.desk.ctx(now).planting(&mut planting);
                 let next = contain(|| {
                     let next = partition.spout.poll(&mut ctx)?;
@@ -200,6 +206,7 @@ impl<S: Spout> SourceHost<S> {
                 if events >= partition.opened.skip {
                     partition.opened.skip = 0;
                 }
+                partition.is_over |= until.is_some_and(|until| events >= until);
                 let committed = Self::state(&partition, Some(ledger)).offset.position;
                 contain(|| partition.spout.committed(committed)).and(next)
             }
@@ -350,8 +357,13 @@ impl<S> Again<S> {
 
 impl<S: Spout> Source for SourceHost<S> {
     fn open(&mut self, opened: Opened, ledger: Option<&mut Ledger>) {
-        let Opened { prototype, name, offset, now, waker } = opened;
-        if self.partitions(None).iter().any(|known| known.name == name) {
+        let Opened { prototype, name, offset, now, waker, is_resent } = opened;
+        if is_resent && ledger.is_none() {
+            return; // There are no dead letters without acks.
+        }
+        let until = ledger.as_ref().filter(|_| is_resent);
+        let until = until.map(|ledger| offset.skip + ledger.granularity());
+        if !is_resent && self.partitions(None).iter().any(|known| known.name == name) {
             return; // There is one token, but it may be shown twice.
         }
         self.waker = Some(waker.clone());
@@ -371,12 +383,16 @@ impl<S: Spout> Source for SourceHost<S> {
                     spout,
                     position,
                     opened: Offset { position, skip: offset.skip },
+                    until,
                     ready: Some(now),
                     reading,
                     is_over: false,
                     failure: None,
                     is_closing: false,
                 });
+            }
+            Err(error) if is_resent => {
+                tracing::error!(partition = name.as_str(), "a dead letter cannot be read: {error}");
             }
             Err(error) => self.exhausted(name, offset, Some(error.to_string())),
         }
@@ -386,7 +402,8 @@ impl<S: Spout> Source for SourceHost<S> {
         if let Some(at) = self.done.iter().position(|state| state.name == *name) {
             return Closed::Now(self.done.swap_remove(at));
         }
-        let Some(at) = self.open.iter().position(|partition| partition.name == *name) else {
+        let is_meant = |known: &Partition<S>| known.name == *name && known.until.is_none();
+        let Some(at) = self.open.iter().position(is_meant) else {
             return Closed::NotHere;
         };
         if ledger.is_some() {
@@ -417,7 +434,11 @@ impl<S: Spout> Source for SourceHost<S> {
             }
             let (is_over, is_closing) = (partition.is_over, partition.is_closing);
             let (name, failure) = (partition.name.clone(), partition.failure.take());
+            let is_resent = partition.until.is_some();
             self.close_reader(partition);
+            if is_resent {
+                continue;
+            }
             if is_over {
                 self.exhausted(name, state.offset, failure);
                 state = self.done.last().expect("just pushed").clone();

@@ -19,9 +19,10 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::{Plan, Topology};
 use pe::{
-    Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Emits, Event, Home, Input, Layout, Next,
-    Opening, PartitionName, PartitionReport, Phase, Place, Position, Registry, Report, Rows,
-    RunReport, Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
+    Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Emits, Event, Holder, Home, Input,
+    Layout, Next, Opening, PartitionName, PartitionReport, Phase, Place, Position, Registry,
+    Report, Rows, RunReport, Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers,
+    spread_tasks,
 };
 use routing::{
     BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal,
@@ -69,6 +70,8 @@ pub(crate) struct Cluster {
     pub(crate) closed: Vec<(PartitionName, Option<PartitionReport>)>,
     /// Events that were tried often enough.
     pub(crate) letters: Vec<DeadLetter>,
+    /// Who said that it has events of a tree.
+    pub(crate) holders: Vec<Holder>,
     /// Chunks that were given, and what became of those that were staged.
     pub(crate) chunks: VecDeque<(u64, Vec<u8>, ChunkKind)>,
     pub(crate) staged: VecDeque<(u64, Result<(), String>)>,
@@ -112,6 +115,7 @@ impl Cluster {
             peak: BTreeMap::new(),
             closed: Vec::new(),
             letters: Vec::new(),
+            holders: Vec::new(),
             chunks: VecDeque::new(),
             staged: VecDeque::new(),
             places: Vec::new(),
@@ -361,6 +365,7 @@ impl Cluster {
                 self.chunks.push_back((handoff, bytes, kind));
             }
             Action::Bury(letter) => self.letters.push(letter),
+            Action::Explained { holders, .. } => self.holders.extend(holders),
             Action::Staged { handoff, outcome } => self.staged.push_back((handoff, outcome)),
             Action::Stopped => {
                 self.stopped.insert(from);

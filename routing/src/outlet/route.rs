@@ -94,34 +94,9 @@ impl<E: Event> Route<E> {
         }
     }
 
-    /// Copies an event into the open batch of its lane; gives the lane if that is full now.
+    /// Copies an event into the open batch of its lane; gives the lane and the batch.
     #[inline(always)]
     pub(super) fn push(
-        &mut self,
-        event: E::Ref<'_>,
-        (field, key): (usize, Packed),
-        spare: &mut Vec<Box<Batch<E>>>,
-    ) -> Option<usize> {
-        let (place, batch) = self.copy(event, (field, key), spare);
-        batch.is_full().then_some(place)
-    }
-
-    /// The same for an event of a tree; gives the id that is owed to it from now on, too.
-    #[inline(always)]
-    pub(super) fn push_tracked(
-        &mut self,
-        event: E::Ref<'_>,
-        key: (usize, Packed),
-        root: u64,
-        spare: &mut Vec<Box<Batch<E>>>,
-        owing: &mut Owing,
-    ) -> (u64, Option<usize>) {
-        let (place, batch) = self.copy(event, key, spare);
-        (batch.plant(root, &mut owing.ids), batch.is_full().then_some(place))
-    }
-
-    #[inline(always)]
-    fn copy(
         &mut self,
         event: E::Ref<'_>,
         (field, key): (usize, Packed),

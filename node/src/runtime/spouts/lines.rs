@@ -2,9 +2,11 @@
 //!
 //! Such a source may say nothing for hours, so a thread waits for it and hands on what it reads in
 //! pieces; few of them, so that a slow topology stops the thread, and the thread the source. What is
-//! read cannot be read again: a partition that moves to another node goes on with a new connection, and
-//! what the old one had read ahead is lost.
+//! read cannot be read again from there: a partition that moves to another node goes on with a new
+//! connection, and what the old one had read ahead is lost. Under at-least-once, what is not committed is
+//! kept, and what was lost on the way is read again from that.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -40,6 +42,31 @@ pub(crate) struct Lines {
     decoder: LineDecoder,
     faults: Faults,
     plug: Plug,
+    kept: Kept,
+}
+
+/// What was read and is not committed.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The offset of its first byte.
+    from: u64,
+    bytes: VecDeque<u8>,
+}
+
+impl Kept {
+    /// Forgets what lies before an offset.
+    fn forget(&mut self, before: u64) {
+        let gone = usize::try_from(before.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        let gone = gone.min(self.bytes.len());
+        self.bytes.drain(..gone);
+        self.from += gone as u64;
+    }
+
+    /// What lies behind an offset, if it is there.
+    fn behind(&self, offset: u64) -> Option<Vec<u8>> {
+        let skip = usize::try_from(offset.checked_sub(self.from)?).ok()?;
+        (skip <= self.bytes.len()).then(|| self.bytes.iter().skip(skip).copied().collect())
+    }
 }
 
 /// What the thread has to say.
@@ -88,15 +115,37 @@ impl Spout for Lines {
         };
         let spawned = thread::Builder::new().name("lines".to_owned()).spawn(run);
         spawned.map_err(|error| SpoutError::new(format!("{name}: no thread: {error}")))?;
-        let decoder = LineDecoder::at(opening.position.offset);
-        Ok(Self { name, pieces, decoder, faults: Faults::default(), plug })
+        let offset = opening.position.offset;
+        let (decoder, kept) =
+            (LineDecoder::at(offset), Kept { from: offset, bytes: VecDeque::new() });
+        Ok(Self { name, pieces, decoder, faults: Faults::default(), plug, kept })
+    }
+
+    fn reopen(&mut self, opening: Opening<'_>) -> Result<Self, SpoutError> {
+        let (name, offset) = (self.name.clone(), opening.position.offset);
+        let bytes = self.kept.behind(offset);
+        let bytes = bytes.ok_or_else(|| SpoutError::new(format!("{name}: it is not kept")))?;
+        let (sender, pieces) = sync_channel(2);
+        for piece in [Piece::Bytes(bytes), Piece::End] {
+            sender.send(piece).map_err(|_| SpoutError::new("nobody reads it"))?;
+        }
+        let (decoder, faults) = (LineDecoder::at(offset), Faults::default());
+        let kept = Kept { from: offset, bytes: VecDeque::new() };
+        Ok(Self { name, pieces, decoder, faults, plug: Plug::default(), kept })
+    }
+
+    fn committed(&mut self, position: Position) {
+        self.kept.forget(position.offset);
     }
 
     fn poll(&mut self, ctx: &mut Ctx<'_, Line>) -> Result<Next, SpoutError> {
-        let Self { name, pieces, decoder, faults, .. } = self;
+        let Self { name, pieces, decoder, faults, kept, .. } = self;
         for _ in 0..PIECES_MAX {
             match pieces.try_recv() {
                 Ok(Piece::Bytes(bytes)) => {
+                    if ctx.is_tracked() {
+                        kept.bytes.extend(&bytes);
+                    }
                     decoder.take(&bytes, |found| faults.pass(found, name, ctx));
                     if bytes.len() == CHUNK {
                         break;
@@ -290,6 +339,20 @@ mod tests {
             let expected = Ok(vec![PartitionName::new(address)]);
             assert_eq!(partitions(&format!("tcp:{address}")), expected);
         }
+    }
+
+    #[test]
+    fn what_is_not_committed_can_be_read_again() {
+        let mut kept = Kept { from: 100, bytes: b"one\ntwo\nthr".iter().copied().collect() };
+        assert_eq!(kept.behind(104).as_deref(), Some(&b"two\nthr"[..]));
+        assert_eq!(kept.behind(111).as_deref(), Some(&b""[..]));
+        assert_eq!((kept.behind(99), kept.behind(112)), (None, None));
+        kept.forget(90);
+        kept.forget(104);
+        assert_eq!((kept.from, kept.behind(100)), (104, None));
+        assert_eq!(kept.behind(104).as_deref(), Some(&b"two\nthr"[..]));
+        kept.forget(1_000);
+        assert_eq!((kept.from, kept.bytes.len()), (111, 0));
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use membership::NodeId;
-use routing::{Ack, BatchHeader, BatchKind, ContainerId, Owing, Root};
+use routing::{Ack, BatchHeader, BatchKind, ContainerId, Owing, Root, Runs};
 
 use super::super::Desk;
-use super::super::message::{Action, DeadLetter, Input};
+use super::super::edge::EdgeSide;
+use super::super::message::{Action, Contents, DeadLetter, Held, Holder, Input, Parcel};
 use super::{Run, narrow};
 use crate::acker::{Fail, Ledger, Pending};
 use crate::host::{Closed, Letter};
@@ -434,6 +435,48 @@ impl Run {
             received += held.min(0).unsigned_abs();
         }
         (sent, received)
+    }
+
+    /// What here has events of a tree.
+    pub(in crate::container) fn explain(&mut self, root: u64, holders: &mut Vec<Holder>) {
+        if self.acks.ledger.is_none() {
+            return;
+        }
+        let topology = self.topology;
+        let mut found: BTreeMap<(usize, u8), (Held, u64)> = BTreeMap::new();
+        let mut note = |host: usize, how: Held, count: u64| {
+            if count > 0 {
+                found.entry((host, how as u8)).or_insert((how, 0)).1 += count;
+            }
+        };
+        let count = |edges: &[EdgeSide], parcel: &Parcel| match &parcel.contents {
+            Contents::Batch(batch) | Contents::Kept(batch) => {
+                edges[usize::from(parcel.header.edge)].event.batches.rows_of(&**batch, root)
+            }
+            Contents::Bytes(bytes) => {
+                let rows = parcel.header.rows;
+                Runs::of_wire(rows, bytes).map_or(0, |runs| runs.rows_of(root, rows))
+            }
+            Contents::Mark(_) => 0,
+        };
+        for parcel in &self.early {
+            let host = self.plan.edges[usize::from(parcel.header.edge)].to;
+            note(host, Held::Kept, count(&self.edges, parcel));
+        }
+        for (host, parcel) in self.gate.kept() {
+            note(host, Held::Kept, count(&self.edges, parcel));
+        }
+        for (at, slot) in self.hosts.iter_mut().enumerate() {
+            slot.queue.iter().for_each(|parcel| note(at, Held::Queued, count(&self.edges, parcel)));
+            slot.host.outlets(&mut |_, outlet| note(at, Held::Open, outlet.waiting(root)));
+            note(at, Held::Anchored, slot.host.tracker().held.max(0).unsigned_abs());
+        }
+        holders.extend(found.into_iter().map(|((host, _), (how, count))| Holder {
+            topology,
+            prototype: narrow(host),
+            how,
+            count,
+        }));
     }
 
     /// What became of trees.

@@ -36,6 +36,13 @@ pub(super) struct Gate {
     pub(super) is_closed: bool,
 }
 
+impl Gate {
+    /// What is kept, and for which host.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (usize, &Parcel)> {
+        self.kept.iter().map(|kept| (kept.host, &kept.parcel))
+    }
+}
+
 /// A batch that is kept.
 pub(super) struct Kept {
     host: usize,
