@@ -59,7 +59,8 @@ pub(crate) struct SimArgs {
     /// Plants a bug, to see that it is found
     #[arg(long = "break", value_name = "NAME")]
     flaw: Option<Flaw>,
-    /// What is promised for each event: at-least-once reads what was lost again, and has nothing missing in the end
+    /// What is promised for each event: at-least-once reads what was lost again, and has nothing missing in the end;
+    /// it is without `wipe` unless that is named, since partitions are lost with a disk
     #[arg(long, value_name = "MODE", default_value = "at-most-once")]
     delivery: Promise,
     /// Shows what it costs to be many, in place of runs with faults
@@ -87,11 +88,13 @@ impl SimArgs {
             self.scale();
             return Ok(());
         }
-        let faults =
-            if self.faults.is_empty() { FaultKind::ALL.to_vec() } else { self.faults.clone() };
+        let is_at_least_once = self.delivery == Promise::AtLeastOnce;
+        // With its disk goes what a node knew of its partitions.
+        let is_meant = |kind: &FaultKind| !is_at_least_once || *kind != FaultKind::Wipe;
+        let all = || FaultKind::ALL.iter().copied().filter(is_meant).collect();
+        let faults = if self.faults.is_empty() { all() } else { self.faults.clone() };
         let (nodes, slots, flaw) = (usize::from(self.nodes), self.slots, self.flaw);
-        let has_acks = self.delivery == Promise::AtLeastOnce;
-        let campaign = Campaign { nodes, slots, faults, flaw, has_acks };
+        let campaign = Campaign { nodes, slots, faults, flaw, has_acks: is_at_least_once };
         let begin = now();
         let (totals, failed) = self.run_all(&campaign);
         self.show(&totals, begin.elapsed());

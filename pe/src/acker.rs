@@ -18,7 +18,7 @@ mod tracker;
 
 pub use anchor::Anchor;
 pub(crate) use ledger::{Ledger, Pending, Replay};
-pub(crate) use planting::{Buried, Fate, Plant, Planting};
+pub(crate) use planting::{Buried, Fate, Growing, Plant, Planting};
 pub(crate) use portion::Offset;
 pub(crate) use tracker::{Fail, Tracker};
 

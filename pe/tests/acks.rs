@@ -279,7 +279,7 @@ impl Trial {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(192))]
 
     /// With nothing lost, nothing is read again, and everything comes once.
     #[test]
@@ -343,7 +343,9 @@ proptest! {
                             break;
                         }
                     }
-                    let (_, state) = trial.cluster.closed.pop().expect("it is closed in the end");
+                    let report = trial.cluster.report_of(reader);
+                    let closed = trial.cluster.closed.pop();
+                    let (_, state) = closed.unwrap_or_else(|| panic!("not closed: {:?}", report.trees));
                     let state = state.unwrap();
                     prop_assert!(trial.cluster.letters.is_empty());
                     trial.check(state.position.offset + state.skip);

@@ -157,6 +157,18 @@ impl<E: Event> Batch<E> {
         self.runs.rows_of(root, narrow(self.len()))
     }
 
+    /// Gives the events new ids, since there are copies of them: whoever gets these could be done with the old ones
+    /// before the copies are announced.
+    pub(crate) fn renew(&mut self, owing: &mut Owing) {
+        if !self.runs.is_empty() {
+            std::mem::swap(&mut self.runs, &mut self.former);
+            self.runs.clear();
+            let rows = 0..narrow(self.columns.rows());
+            self.runs.pick(&self.former, rows, 0, owing);
+            self.former.retire(owing);
+        }
+    }
+
     /// Says that nothing more is owed for the events as a whole: all parts of them have been announced.
     pub fn retire(&self, owing: &mut Owing) {
         self.runs.retire(owing);

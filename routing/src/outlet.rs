@@ -313,6 +313,9 @@ impl<E: Event> Outlet<E> {
             let copied = copy(&batch, &self.scratch, &mut self.spare, &mut self.owing);
             self.send(route, copied, false);
         }
+        if last > 0 {
+            batch.renew(&mut self.owing);
+        }
         self.send(last, batch, false);
     }
 

@@ -53,6 +53,26 @@ fn without_faults_nothing_is_lost() {
     assert_eq!(totals.applied, 2 * totals.emitted, "{totals:?}");
 }
 
+/// Partitions wait for their disks, what was lost is read again, whatever a disk says is committed was applied, and in
+/// the end nothing is missing.
+#[test]
+fn under_at_least_once_nothing_is_missing_in_the_end() {
+    let faults = FaultKind::ALL.iter().copied().filter(|kind| *kind != FaultKind::Wipe).collect();
+    let campaign = Campaign { faults, has_acks: true, ..Campaign::default() };
+    let totals = run_all(&campaign, 1..=FIXED);
+    assert!(totals.crashes > 0 && totals.applied > 2 * totals.emitted, "{totals:?}");
+}
+
+/// Without a crash, nothing is read again either: a move in order waits for what is pending.
+#[test]
+fn under_at_least_once_a_move_in_order_reads_nothing_again() {
+    let faults = vec![FaultKind::Join, FaultKind::Leave];
+    let campaign = Campaign { faults, has_acks: true, ..Campaign::default() };
+    let totals = run_all(&campaign, 1..=FIXED / 3);
+    assert_eq!(totals.crashes + totals.losses, 0, "{totals:?}");
+    assert_eq!(totals.applied, 2 * totals.emitted, "{totals:?}");
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
     let campaign = Campaign::default();

@@ -16,6 +16,7 @@ use std::time::Duration;
 use membership::Time;
 use routing::{Ack, Root};
 
+use super::planting::Growing;
 use super::portion::{Portion, Reading, Retry};
 use super::{Failure, Offset};
 use crate::Position;
@@ -239,13 +240,27 @@ impl Ledger {
         let granularity = self.granularity();
         let of = &mut self.portions[portion as usize];
         let planted = u64::from(of.trees).saturating_sub(of.from / granularity);
-        of.is_growing = of.events < of.from || may_grow && planted < TREES_MAX;
+        let is_open = of.events < of.from || of.growing.is_some();
+        of.is_growing = is_open || may_grow && planted < TREES_MAX;
         let (reading, is_done) = (of.reading, of.open == 0 && !of.is_growing);
         self.readings[reading as usize].as_mut().expect("it is read here").end = end;
         if is_done {
             self.retire(reading);
         }
         self.tally.bytes_peak = self.tally.bytes_peak.max(self.bytes() as u64);
+    }
+
+    /// A partition is read on by nobody here: its last tree is whole.
+    pub(crate) fn end_reading(&mut self, reading: u32) {
+        let Some(Some(of)) = self.readings.get(reading as usize) else { return };
+        let Some(&last) = of.portions.back() else { return };
+        let portion = &mut self.portions[last as usize];
+        portion.is_growing = false;
+        if let Some((_, number)) = portion.growing.take() {
+            self.close_tree(number);
+        }
+        self.retire(reading);
+        self.trim();
     }
 
     /// Plants a tree; it grows until [`Ledger::close_tree`]. Gives its number.
@@ -261,6 +276,13 @@ impl Ledger {
     #[inline(always)]
     pub(super) fn root(&self, number: u64) -> u64 {
         self.owner.pack() | number & (Root::SEQUENCES - 1)
+    }
+
+    /// Whether a tree that was growing still is: it may have been given up.
+    pub(super) fn is_growing(&self, portion: u32, (tree, number): Growing) -> bool {
+        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        let known = at.and_then(|at| self.window.get(at));
+        known.is_some_and(|known| (known.portion, known.tree) == (portion, tree))
     }
 
     /// More is owed to a tree that grows.
@@ -382,6 +404,7 @@ impl Ledger {
         self.tally.failed[usize::from(why.number())] += 1;
         let of = &mut self.portions[portion as usize];
         of.is_growing = false;
+        let growing = of.growing.take().filter(|(growing, _)| *growing != tree);
         let retry = of.retries.entry(tree).or_insert(Retry { attempts: 0, why, due: None });
         retry.why = why;
         let wait = if why.counts() {
@@ -393,6 +416,10 @@ impl Ledger {
         let due = self.now + wait;
         retry.due = Some(due);
         self.due.insert((due, portion));
+        // What follows is of another portion, so nothing more is added to the last of this one.
+        if let Some((_, number)) = growing {
+            self.close_tree(number);
+        }
     }
 
     /// Trees of a portion that are to be read again now.

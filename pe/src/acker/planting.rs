@@ -43,9 +43,12 @@ pub(crate) struct Planting<'l> {
     /// Which event of the portion is next.
     event: u64,
     /// The tree that grows: its place in the portion, and its number.
-    growing: Option<(u16, u64)>,
+    growing: Option<Growing>,
     what: What<'l>,
 }
+
+/// A tree that grows: its place in the portion, and its number.
+pub(crate) type Growing = (u16, u64);
 
 /// Which events are meant.
 enum What<'l> {
@@ -57,7 +60,15 @@ enum What<'l> {
         until: u64,
     },
     /// Some trees, in order; the next at `at`.
-    Again { trees: &'l [(u16, Option<(Failure, u32)>)], at: usize, buried: &'l mut Vec<Buried> },
+    Again {
+        trees: &'l [(u16, Option<(Failure, u32)>)],
+        at: usize,
+        /// What comes behind so many events is of the portion that follows.
+        events: u64,
+        buried: &'l mut Vec<Buried>,
+        /// A tree that was given up again before it was whole.
+        lost: Option<u16>,
+    },
 }
 
 impl<'l> Planting<'l> {
@@ -76,29 +87,48 @@ impl<'l> Planting<'l> {
             (of.trees, of.done, of.from) = (trees, trees, offset.skip);
         }
         let (event, from, until) = (of.events, of.from, until.unwrap_or(u64::MAX));
-        Self { ledger, portion, event, growing: None, what: What::Fresh { from, until } }
+        let growing = of.growing.take();
+        Self { ledger, portion, event, growing, what: What::Fresh { from, until } }
     }
 
-    /// Some trees are read again; `event` events of the portion came before.
+    /// Some trees are read again; `event` events of the portion came before, and one of the trees may be growing.
     pub(crate) fn again(
         ledger: &'l mut Ledger,
         replay: &'l Replay,
-        event: u64,
+        (event, growing): (u64, Option<Growing>),
         buried: &'l mut Vec<Buried>,
     ) -> Self {
-        let what = What::Again { trees: &replay.trees, at: 0, buried };
-        Self { ledger, portion: replay.portion, event, growing: None, what }
+        let is_live = |growing: &Growing| ledger.is_growing(replay.portion, *growing);
+        let lost = growing.filter(|growing| !is_live(growing)).map(|(tree, _)| tree);
+        let growing = growing.filter(is_live);
+        let (trees, events) = (&replay.trees[..], replay.events);
+        let what = What::Again { trees, at: 0, events, buried, lost };
+        Self { ledger, portion: replay.portion, event, growing, what }
     }
 
-    /// The poll has ended, at a position; `may_grow` says that the next event follows at once. How many events of
-    /// the portion there were so far.
-    pub(crate) fn end(mut self, end: Position, may_grow: bool) -> u64 {
-        let is_cut = self.growing.is_some();
+    /// The poll has ended: how many events of the portion there were so far, and which tree goes on growing if there
+    /// are more.
+    pub(crate) fn end_again(mut self, events: u64) -> (u64, Option<Growing>) {
+        let growing = self.growing.take_if(|_| self.event < events);
         self.close();
+        self.ledger.trim();
+        (self.event, growing)
+    }
+
+    /// The poll has ended, at a position, and perhaps there is more at once: then the last tree goes on growing. How
+    /// many events of the portion there were so far.
+    pub(crate) fn end(mut self, end: Position, has_more: bool) -> u64 {
         if let What::Fresh { .. } = self.what {
-            self.ledger.portion_mut(self.portion).events = self.event;
-            self.ledger.end_portion(self.portion, end, may_grow && !is_cut);
+            // Where no other may be planted, none must wait for more.
+            let has_more = has_more && self.ledger.may_plant();
+            let is_cut = !has_more && self.growing.is_some();
+            let growing = self.growing.take_if(|_| has_more);
+            self.close();
+            let portion = self.ledger.portion_mut(self.portion);
+            (portion.events, portion.growing) = (self.event, growing);
+            self.ledger.end_portion(self.portion, end, !is_cut);
         }
+        self.close();
         self.ledger.trim();
         self.event
     }
@@ -127,6 +157,8 @@ impl Plant for Planting<'_> {
                 return Fate::LeftOut;
             }
             What::Fresh { .. } => {}
+            What::Again { events, .. } if event >= *events => return Fate::LeftOut,
+            What::Again { lost: Some(lost), .. } if *lost == tree => return Fate::LeftOut,
             What::Again { trees, at, .. } => {
                 while trees.get(*at).is_some_and(|(wanted, _)| *wanted < tree) {
                     *at += 1;
@@ -166,7 +198,7 @@ impl Plant for Planting<'_> {
     }
 
     fn bury(&mut self, event: &'static str, json: Vec<u8>) {
-        if let What::Again { trees, at, buried } = &mut self.what
+        if let What::Again { trees, at, buried, .. } = &mut self.what
             && let Some(&(tree, Some((why, attempts)))) = trees.get(*at)
         {
             buried.push(Buried { tree, event, json, why, attempts });

@@ -39,6 +39,8 @@ pub(crate) struct Portion {
     pub(super) done: u32,
     /// Whether more may follow.
     pub(super) is_growing: bool,
+    /// The tree to which more is to be added, and its number.
+    pub(super) growing: Option<(u16, u64)>,
     /// Trees that were given up, or planted again since.
     pub(super) retries: BTreeMap<u16, Retry>,
 }

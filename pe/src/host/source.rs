@@ -10,7 +10,7 @@ use membership::Time;
 use routing::AnyOutlet;
 
 use super::{AnyHost, Blueprint, Delivery, Desk, Here, Panic, Tally, contain};
-use crate::acker::{Buried, Ledger, Offset, Planting, Replay, Tracker};
+use crate::acker::{Buried, Growing, Ledger, Offset, Planting, Replay, Tracker};
 use crate::ctx::Discarded;
 use crate::units::Scope;
 use crate::{Ctx, Failure, Next, Opening, Outputs, PartitionName, Position, Removal, Spout, Waker};
@@ -118,8 +118,10 @@ struct Partition<S> {
 /// Trees that are read again.
 struct Again<S> {
     replay: Replay,
-    /// Once it is under way: who reads, how many events came by, and when there may be more.
-    reader: Option<(S, u64, Option<Time>)>,
+    /// Once it is under way: who reads, and when there may be more.
+    reader: Option<(S, Option<Time>)>,
+    /// How many events came by, and the tree that grows.
+    seen: (u64, Option<Growing>),
     buried: Vec<Buried>,
 }
 
@@ -202,7 +204,8 @@ impl<S: Spout> SourceHost<S> {
                     partition.position = partition.spout.position();
                     Ok(next)
                 });
-                let events = planting.end(partition.position, matches!(next, Ok(Ok(_))));
+                let has_more = matches!(next, Ok(Ok(Next::More)));
+                let events = planting.end(partition.position, has_more);
                 if events >= partition.opened.skip {
                     partition.opened.skip = 0;
                 }
@@ -254,24 +257,25 @@ impl<S: Spout> SourceHost<S> {
                 }
             }
             match contain(|| partition.spout.reopen(opening)).unwrap_or_else(Panic::refuse) {
-                Ok(reader) => again.reader = Some((reader, 0, Some(now))),
+                Ok(reader) => again.reader = Some((reader, Some(now))),
                 Err(error) => {
                     self.end_again(at, again, Some(&error.to_string()), ledger);
                     return true;
                 }
             }
         }
-        let Again { replay, reader, buried } = &mut again;
-        let (reader, event, ready) = reader.as_mut().expect("opened above");
+        let Again { replay, reader, seen, buried } = &mut again;
+        let (reader, ready) = reader.as_mut().expect("opened above");
         // What is given up on the way was counted the first time.
         let mut discarded = Discarded::new();
-        let mut planting = Planting::again(ledger, replay, *event, buried);
+        let mut planting = Planting::again(ledger, replay, *seen, buried);
         let Desk { outlets, tracker, .. } = &mut self.desk;
         let mut ctx =
             Ctx::<S::Out>::new(outlets, &mut discarded, tracker, now).planting(&mut planting);
         let next = contain(|| reader.poll(&mut ctx)).unwrap_or_else(Panic::refuse);
-        *event = planting.end(Position::default(), false);
-        let is_over = *event >= replay.events;
+        let more = if matches!(next, Ok(Next::Exhausted) | Err(_)) { 0 } else { replay.events };
+        *seen = planting.end_again(more);
+        let is_over = seen.0 >= replay.events;
         *ready = match next {
             Ok(Next::More) => Some(now),
             Ok(Next::Until(at)) => Some(at),
@@ -296,9 +300,8 @@ impl<S: Spout> SourceHost<S> {
 
     /// Trees have been read again, or cannot be.
     fn end_again(&mut self, at: usize, again: Again<S>, why: Option<&str>, ledger: &mut Ledger) {
-        let Again { replay, reader, buried } = again;
+        let Again { replay, reader, seen: (seen, _), buried } = again;
         let granularity = ledger.granularity();
-        let seen = reader.as_ref().map_or(0, |(_, event, _)| *event);
         let partition = self.open[at].name.as_str().to_owned();
         let offset =
             |tree: u16| Offset { position: replay.start, skip: u64::from(tree) * granularity };
@@ -332,7 +335,7 @@ impl<S: Spout> SourceHost<S> {
         }
         self.desk.tally.dead_letters += lost.len() as u64;
         ledger.bury(replay.portion, lost.into_iter());
-        if let Some((reader, ..)) = reader {
+        if let Some((reader, _)) = reader {
             self.discard(reader);
         }
     }
@@ -347,7 +350,7 @@ impl<S> Partition<S> {
 impl<S> Again<S> {
     /// When it may have more.
     fn ready(&self) -> Option<Time> {
-        self.reader.as_ref().map_or(Some(Time::default()), |(_, _, ready)| *ready)
+        self.reader.as_ref().map_or(Some(Time::default()), |(_, ready)| *ready)
     }
 
     fn is_ready(&self, now: Time) -> bool {
@@ -406,8 +409,9 @@ impl<S: Spout> Source for SourceHost<S> {
         let Some(at) = self.open.iter().position(is_meant) else {
             return Closed::NotHere;
         };
-        if ledger.is_some() {
+        if let Some(ledger) = ledger {
             self.open[at].is_closing = true;
+            ledger.end_reading(self.open[at].reading);
             return Closed::Later;
         }
         let closed = self.open.remove(at).expect("just found");
@@ -454,7 +458,7 @@ impl<S: Spout> Source for SourceHost<S> {
     fn wake(&mut self) {
         self.open.iter_mut().for_each(|partition| partition.ready = Some(Time::default()));
         let readers = self.again.iter_mut().filter_map(|again| again.reader.as_mut());
-        readers.for_each(|(_, _, ready)| *ready = Some(Time::default()));
+        readers.for_each(|(_, ready)| *ready = Some(Time::default()));
     }
 
     fn poll(&mut self, now: Time, ledger: Option<&mut Ledger>) {
@@ -469,7 +473,7 @@ impl<S: Spout> Source for SourceHost<S> {
     }
 
     fn again(&mut self, replay: Replay) {
-        self.again.push_back(Again { replay, reader: None, buried: Vec::new() });
+        self.again.push_back(Again { replay, reader: None, seen: (0, None), buried: Vec::new() });
     }
 
     fn stop(&mut self, ledger: Option<&Ledger>) {

@@ -195,7 +195,7 @@ impl<E: Event> Route<E> {
     }
 
     /// A batch leaves by every lane: by the last itself, by the others as a copy.
-    fn send_to_all(&mut self, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
+    fn send_to_all(&mut self, mut batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
         self.left += if exit.is_forwarded { 0 } else { batch.len() as u64 };
         let last = self.lanes.len() - 1;
         let mut rows = std::mem::take(&mut self.whole);
@@ -210,6 +210,9 @@ impl<E: Event> Route<E> {
             self.depart(lane, copied, exit);
         }
         self.whole = rows;
+        if last > 0 {
+            batch.renew(exit.owing);
+        }
         self.depart(last, batch, exit);
     }
 
