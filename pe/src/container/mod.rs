@@ -149,13 +149,13 @@ impl Container {
             Input::Acked { topology, acks } => {
                 if let Some(run) = self.runs.get_mut(usize::from(topology)) {
                     let from = (self.desk.me.node, self.desk.layout.epoch.0);
-                    run.acked(from, &acks, &mut self.desk, out);
+                    run.acked(from, &acks, &self.desk, out);
                 }
             }
             Input::Failed { topology, trees } => {
                 if let Some(run) = self.runs.get_mut(usize::from(topology)) {
                     let from = (self.desk.me.node, self.desk.layout.epoch.0);
-                    run.failed(from, &trees, &mut self.desk, out);
+                    run.failed(from, &trees, &self.desk, out);
                 }
             }
             Input::Explain { question, root } => {

@@ -265,9 +265,7 @@ impl Run {
             self.collect(at, desk, out);
             self.settle(desk, out);
         }
-        if self.acks.ledger.is_some() {
-            self.keep_books(desk, out);
-        }
+        self.keep_books(out);
         has_emitted
     }
 
@@ -329,7 +327,7 @@ impl Run {
             self.settle(desk, out);
         }
         self.send_acks(desk, out);
-        self.keep_books(desk, out);
+        self.keep_books(out);
     }
 
     pub(super) fn idle(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
@@ -338,7 +336,7 @@ impl Run {
             self.collect_acks(at, desk, out);
         }
         self.send_acks(desk, out);
-        self.keep_books(desk, out);
+        self.keep_books(out);
     }
 
     /// Takes a new view: edges lead elsewhere, instances go and come, and the topology may have come

@@ -290,7 +290,7 @@ impl Run {
         &mut self,
         from: (NodeId, u64),
         acks: &[Ack],
-        desk: &mut Desk,
+        desk: &Desk,
         out: &mut Vec<Action>,
     ) {
         self.acks.count_received(from, acks.len() as u64, &desk.layout);
@@ -298,7 +298,7 @@ impl Run {
             |ack: &&Ack| self.acks.ledger.as_ref().is_some_and(|ours| ours.owns(ack.root));
         let mut ours: Vec<_> = acks.iter().filter(is_ours).copied().collect();
         self.acks.take(&mut ours);
-        self.keep_books(desk, out);
+        self.keep_books(out);
     }
 
     /// Takes failures of trees that were planted here.
@@ -306,7 +306,7 @@ impl Run {
         &mut self,
         from: (NodeId, u64),
         trees: &[(u64, Failure)],
-        desk: &mut Desk,
+        desk: &Desk,
         out: &mut Vec<Action>,
     ) {
         self.acks.count_received(from, trees.len() as u64, &desk.layout);
@@ -315,7 +315,7 @@ impl Run {
         let ours = trees.iter().filter(|(root, _)| ledger.owns(*root));
         let mut ours: Vec<_> = ours.map(|&(root, why)| Fail { root, why }).collect();
         self.acks.give_up(&mut ours);
-        self.keep_books(desk, out);
+        self.keep_books(out);
     }
 
     /// Nothing is on its way any more.
@@ -329,7 +329,6 @@ impl Run {
 
     /// Learns by what name trees are planted here, and whether some of them may be lost.
     pub(super) fn lay_acks(&mut self, has_lost: bool, desk: &Desk) {
-        // What hosts have said so far is of the names they had.
         let Some(ledger) = &mut self.acks.ledger else { return };
         ledger.set_now(desk.now);
         if has_lost {
@@ -355,7 +354,7 @@ impl Run {
 
     /// What follows from the ledger: what is complete is forgotten, what is due is read again, partitions of
     /// which nothing is pending are closed, letters go to their place.
-    pub(super) fn keep_books(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
+    pub(super) fn keep_books(&mut self, out: &mut Vec<Action>) {
         let Self { acks, hosts, plan, topology, .. } = self;
         let Some(ledger) = &mut acks.ledger else { return };
         ledger.trim();
@@ -376,11 +375,10 @@ impl Run {
             let letters = source.letters();
             out.extend(letters.into_iter().map(|letter| bury(&plan.name, spout, letter)));
         }
-        let _ = desk;
     }
 
     /// Trees age, and what is due is read again.
-    pub(super) fn tick_acks(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
+    pub(super) fn tick_acks(&mut self, desk: &Desk, out: &mut Vec<Action>) {
         let is_held = self
             .plan
             .prototypes
@@ -390,7 +388,7 @@ impl Run {
         let Some(ledger) = &mut self.acks.ledger else { return };
         ledger.set_now(desk.now);
         ledger.tick(is_held);
-        self.keep_books(desk, out);
+        self.keep_books(out);
     }
 
     /// Whether a spout may emit something new.
