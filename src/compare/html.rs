@@ -43,8 +43,10 @@ th,td{padding:.25rem .6rem;border:1px solid var(--rule);text-align:right;vertica
 th{background:var(--tint);font-weight:600}th small{display:block;font-weight:400}
 td:first-child,th:first-child,td:last-child,th:last-child,.words td,.words th{text-align:left}
 .words td:nth-child(2){white-space:nowrap;font-weight:600}.words small{display:block}
+.figures{font-size:.75rem}.figures td{white-space:nowrap}.figures th,.figures td{padding:.2rem .35rem}
 figure{margin:.8rem 0}figcaption{font-size:.9rem}
 code{font-size:.9rem;overflow-wrap:anywhere}
+@media print{body{max-width:none;margin:0}table{display:table}.figures{font-size:6.5pt}.figures th,.figures td{padding:.1rem .2rem}tr,figure{break-inside:avoid}}
 ";
 
 /// The page of a comparison.
@@ -119,7 +121,7 @@ fn section(report: &Report) -> String {
 
 fn table(report: &Report) -> String {
     let table = report.table();
-    let mut out = String::from("<table>\n<tr>");
+    let mut out = String::from("<table class=\"figures\">\n<tr>");
     for (title, unit) in &table.columns {
         let (title, unit) = (escape(title), escape(unit));
         let _ = write!(out, "<th>{title}<small>{unit}</small></th>");

@@ -35,7 +35,8 @@ pub(super) fn plan(text: &str) -> Result<Plan, Vec<Diagnostic>> {
 }
 
 fn grouped(grouping: &str, tasks: &str) -> String {
-    let key = if grouping == "fields" { ", key = [\"n\"]" } else { "" };
+    let is_by_key = matches!(grouping, "fields" | "direct");
+    let key = if is_by_key { ", key = [\"n\"]" } else { "" };
     format!(
         r#"name = "asked"
 [spout.numbers]
@@ -56,7 +57,7 @@ mod tests {
 
     #[test]
     fn what_the_planner_takes_is_there_and_what_it_refuses_is_not() {
-        for known in ["shuffle", "fields", "global", "local-or-shuffle"] {
+        for known in STORM_GROUPINGS {
             assert!(has_grouping(known), "{known}");
         }
         assert!(!has_grouping("by-magic"));

@@ -266,10 +266,19 @@ impl Ledger {
     /// Plants a tree; it grows until [`Ledger::close_tree`]. Gives its number.
     #[inline]
     pub(super) fn plant(&mut self, portion: u32, tree: u16) -> u64 {
+        if self.window.len() == self.window.capacity() {
+            self.widen();
+        }
         self.window.push_back(Tree { owed: GROWING, portion, tree, age: 0 });
         self.pending += 1;
         self.tally.peak = self.tally.peak.max(self.pending as u64);
         self.first + self.window.len() as u64 - 1
+    }
+
+    /// Makes room for more trees: a quarter more at a time, since what stands empty counts as bytes a tree.
+    #[cold]
+    fn widen(&mut self) {
+        self.window.reserve_exact((self.window.len() / 4).max(64));
     }
 
     /// The name of a tree.
