@@ -199,6 +199,8 @@ impl Node {
                 | Action::Chunk { .. }
                 | Action::Staged { .. }
                 | Action::Bury(_)
+                | Action::Spill(..)
+                | Action::Unspill(_)
                 | Action::Explained { .. }
                 | Action::Stopped) => panic!("there is no other node: {other:?}"),
             }

@@ -115,6 +115,12 @@ pub struct HostReport {
     pub dead_letters: u64,
     /// Whether what it feeds is behind, so that it is held back.
     pub is_held_back: bool,
+    /// Whether it is behind: something here has as much on its way to it as may be.
+    pub is_behind: bool,
+    /// Events that it emitted and that wait on disk, since what it feeds is behind.
+    pub spilled: u64,
+    /// The bytes that they take.
+    pub spilled_bytes: u64,
     /// The partitions that are held here.
     pub partitions: Vec<PartitionReport>,
 }
@@ -146,6 +152,9 @@ impl RunReport {
             host.emitted += other.emitted;
             host.dead_letters += other.dead_letters;
             host.is_held_back |= other.is_held_back;
+            host.is_behind |= other.is_behind;
+            host.spilled += other.spilled;
+            host.spilled_bytes += other.spilled_bytes;
             host.partitions.extend(other.partitions.iter().cloned());
         }
         self.sent += other.sent;

@@ -4,6 +4,7 @@ use pe as starling;
 
 use std::collections::BTreeMap;
 
+use membership::NodeId;
 use pe::{Ctx, Event, On, Pe, Registry};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,11 @@ impl On<Back> for Checker {
 
 /// A chain by key, task and key again, with several edges between any two containers.
 fn chain(nodes: &[u16], seed: u64) -> (Cluster, Written) {
+    chain_of(nodes, seed, "")
+}
+
+/// The same with more said of it.
+fn chain_of(nodes: &[u16], seed: u64, more: &str) -> (Cluster, Written) {
     let wrong = Written::default();
     let registry = Registry::new()
         .spout::<Feed<Step, 700>>("feed")
@@ -120,7 +126,8 @@ fn chain(nodes: &[u16], seed: u64) -> (Cluster, Written) {
         [pe.out]
         type = "collect"
         input = [{ stream = "wrong", grouping = "global" }]"#;
-    (Cluster::new(wrong.sink(registry, "collect"), text, nodes, seed), wrong)
+    let text = text.replacen("name = \"chain\"", &format!("name = \"chain\"\n{more}"), 1);
+    (Cluster::new(wrong.sink(registry, "collect"), &text, nodes, seed), wrong)
 }
 
 fn steps(from: u64, count: u64, keys: u64, pad: usize) -> Vec<Step> {
@@ -177,6 +184,196 @@ proptest! {
         prop_assert!(report.dropped.is_empty(), "{:?}", report.dropped);
         prop_assert_eq!((report.in_doubt, report.unconfirmed), (0, 0));
     }
+}
+
+/// All streams of the chain spill.
+const SPILLS: &str = r#"
+    stream.steps = { overflow = "spill" }
+    stream.one = { overflow = "spill" }
+    stream.two = { overflow = "spill" }
+    stream.back = { overflow = "spill" }
+    stream.forth = { overflow = "spill" }
+    stream.wrong = { overflow = "spill" }"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    /// Whoever stalls, the spouts go on to their end; what waits on disk meanwhile comes in its order, once, though
+    /// units move to a node that joins.
+    #[test]
+    fn what_spills_holds_nobody_back_and_keeps_its_order(
+        seed in any::<u64>(), stalled in 0usize..4, turns in 0usize..3000, joins in any::<bool>(),
+    ) {
+        let first = r#"pe.first = { type = "checker", input = [{ stream = "steps", key = ["key"] }], emits = "wrong" }"#;
+        let (mut cluster, wrong) = chain_of(&[2, 2], seed, &format!("{SPILLS}\n{first}"));
+        let part = ["0", "1", "2"];
+        part.iter().zip(0..).for_each(|(name, from)| feed(name, steps(from, 40_000, 500, 40)));
+        let stalled = at(stalled as u64 / 2 + 1, u16::try_from(stalled % 2).unwrap());
+        let spouts: Vec<_> = (1..3).flat_map(|node| [at(node, 0), at(node, 1)]).collect();
+        let spouts = spouts.into_iter().filter(|at| *at != stalled);
+        spouts.zip(part).for_each(|(to, name)| cluster.open_at(to, (0, 0), name, pe::Position::default()));
+        cluster.turns(turns);
+        cluster.settle_without(stalled);
+        let report = cluster.report();
+        prop_assert_eq!(report.hosts[0].emitted, 120_000);
+        prop_assert!(report.hosts.iter().map(|host| host.spilled).sum::<u64>() > 0);
+        if joins {
+            cluster.view(&[(NodeId(1), 2), (NodeId(2), 2), (NodeId(3), 1)]);
+            cluster.turns(turns);
+        }
+        cluster.stalled.clear();
+        let report = cluster.finish();
+        for (name, times) in [("check", 2), ("other", 2)] {
+            let at = host(&cluster.plans[0], name);
+            prop_assert_eq!(report.hosts[at].applied, times * 120_000, "{} of seed {}", name, seed);
+        }
+        // What moves is fed by its former home and by its new one, and there is no order among these.
+        for name in if joins { &["first"][..] } else { &["first", "check"] } {
+            let at = host(&cluster.plans[0], name);
+            prop_assert_eq!(report.hosts[at].emitted, 0, "seed {}: {}", seed, wrong.take().len());
+        }
+        prop_assert!(report.dropped.is_empty(), "{:?}", report.dropped);
+        prop_assert_eq!((report.in_doubt, report.unconfirmed), (0, 0));
+        prop_assert!(cluster.spilled.values().all(std::collections::VecDeque::is_empty));
+    }
+}
+
+#[test]
+fn spouts_stop_when_too_much_waits_on_disk() {
+    let more = SPILLS.replace("\"spill\"", "\"spill\", spill_mib = 1");
+    let (mut cluster, _) = chain_of(&[2], 3, &more);
+    feed("0", steps(0, 400_000, 1000, 8));
+    cluster.open_at(at(1, 0), (0, 0), "0", pe::Position::default());
+    cluster.settle_without(at(1, 1));
+    let report = cluster.report_of(at(1, 0));
+    assert!(report.hosts[0].is_held_back);
+    assert!(report.hosts[0].emitted < 200_000, "{}", report.hosts[0].emitted);
+    // A MiB of each of six edges that leave the first container, and what was ready at a time.
+    assert!((1 << 20..8 << 20).contains(&cluster.spilled_peak), "{}", cluster.spilled_peak);
+    cluster.stalled.clear();
+    let report = cluster.finish();
+    assert!(report.dropped.is_empty(), "{:?}", report.dropped);
+    assert_eq!(applied(&mut cluster, "other"), 2 * 400_000);
+}
+
+#[test]
+fn what_cannot_be_read_from_disk_is_counted() {
+    let (mut cluster, _) = chain_of(&[2], 3, SPILLS);
+    feed("0", steps(0, 100_000, 1000, 8));
+    cluster.open_at(at(1, 0), (0, 0), "0", pe::Position::default());
+    cluster.settle_without(at(1, 1));
+    cluster.is_readable = false;
+    cluster.turns(3000);
+    cluster.stalled.clear();
+    let report = cluster.finish();
+    let lost = report.dropped["unreadable"];
+    assert!(lost > 0);
+    // Of both streams of `one`, what is lost before `two` is missing twice behind it.
+    let check = host(&cluster.plans[0], "check");
+    assert!(
+        report.hosts[check].applied < 200_000 && report.hosts[check].applied + 4 * lost >= 200_000
+    );
+}
+
+/// Goes round until it has gone round often enough; each time as `copies`.
+#[derive(Clone, Event)]
+struct Hop {
+    key: u64,
+    left: u64,
+    copies: u64,
+    pad: String,
+}
+
+impl Lend for Hop {
+    fn lend(&self) -> HopRef<'_> {
+        HopRef { key: self.key, left: self.left, copies: self.copies, pad: &self.pad }
+    }
+}
+
+/// Sends on what comes, and says farewell to what has come to its end.
+#[derive(Default, Serialize, Deserialize)]
+struct Round;
+
+impl Pe for Round {
+    type In = Hop;
+    type Out = (Hop, Back);
+
+    fn on_remove(&mut self, _: pe::Removal, ctx: &mut Ctx<'_, Self::Out>) {
+        ctx.emit(HopRef { key: 0, left: 1, copies: 0, pad: "" });
+    }
+}
+
+impl On<Hop> for Round {
+    fn on(&mut self, hop: HopRef<'_>, ctx: &mut Ctx<'_, Self::Out>) {
+        if hop.left == 0 {
+            ctx.emit(BackRef { key: hop.key, from: 0, n: 0 });
+        }
+        for _ in 0..if hop.left > 0 { hop.copies } else { 0 } {
+            ctx.emit(HopRef { key: hop.key.wrapping_mul(31) + 7, left: hop.left - 1, ..hop });
+        }
+    }
+}
+
+/// Two PEs that feed each other.
+fn ring(nodes: &[u16], seed: u64, more: &str) -> (Cluster, Written) {
+    let done = Written::default();
+    let registry =
+        done.sink(Registry::new().spout::<Feed<Hop, 700>>("feed").pe::<Round>("round"), "collect");
+    let text = format!(
+        r#"name = "ring"
+        {more}
+        spout.hops = {{ type = "feed", emits = "hops" }}
+        pe.a = {{ type = "round", input = [{{ stream = "hops", key = ["key"] }}, {{ stream = "b", key = ["key"] }}], emits = {{ Hop = "a", Back = "done" }} }}
+        pe.b = {{ type = "round", input = [{{ stream = "a", key = ["key"] }}], emits = {{ Hop = "b", Back = "done" }} }}
+        pe.out = {{ type = "collect", input = [{{ stream = "done", grouping = "global" }}] }}"#
+    );
+    (Cluster::new(registry, &text, nodes, seed), done)
+}
+
+fn hops(count: u64, left: u64, copies: u64) -> Vec<Hop> {
+    let hop = |key| Hop { key, left, copies, pad: "x".repeat(40) };
+    (0..count).map(hop).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4))]
+
+    /// Where one of a ring is asleep, the other goes on until too much waits; then all of it goes round to its end.
+    #[test]
+    fn a_cycle_drains_though_one_of_it_sleeps(
+        seed in any::<u64>(), asleep in 0usize..4, turns in 0usize..3000, is_acked in any::<bool>(),
+        laps in 1u64..6, copies in 1u64..3,
+    ) {
+        let delivery = if is_acked { "delivery = \"at-least-once\"\nmax_pending = 1000000" } else { "" };
+        // Where one event becomes several, more goes round than the spouts gave.
+        let mib = if copies == 1 { 1 } else { 64 };
+        let more = format!("{delivery}\nstream.b = {{ overflow = \"spill\", spill_mib = {mib} }}");
+        let (mut cluster, done) = ring(&[2, 2], seed, &more);
+        let count = 20_000;
+        feed("0", hops(count, laps, copies));
+        cluster.open("hops", &["0"]);
+        cluster.turns(turns);
+        let asleep = at(asleep as u64 / 2 + 1, u16::try_from(asleep % 2).unwrap());
+        cluster.settle_without(asleep);
+        cluster.stalled.clear();
+        cluster.pass(std::time::Duration::from_secs(1));
+        let report = cluster.finish();
+        prop_assert_eq!(done.take().len() as u64, count * copies.pow(u32::try_from(laps).unwrap()));
+        prop_assert!(report.dropped.is_empty(), "{:?}", report.dropped);
+        prop_assert_eq!((report.trees.pending, report.trees.replays), (0, 0));
+        prop_assert_eq!(report.trees.completed, if is_acked { count } else { 0 });
+    }
+}
+
+#[test]
+fn a_cycle_that_makes_ever_more_loses_what_is_too_much_and_says_so() {
+    let (mut cluster, done) = ring(&[1], 7, "stream.b = { overflow = \"spill\", spill_mib = 1 }");
+    feed("0", hops(8, 16, 2));
+    cluster.open("hops", &["0"]);
+    let report = cluster.finish();
+    assert!(report.dropped["spill full"] > 0);
+    assert!(cluster.spilled_peak < 3 << 20, "{}", cluster.spilled_peak);
+    assert!(!done.take().is_empty());
 }
 
 #[test]

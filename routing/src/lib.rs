@@ -37,8 +37,8 @@ pub use frame::{
 };
 pub use key::{KEY_HASH, Key, Packed};
 pub use outlet::{
-    AnyOutlet, Budget, Choice, ContainerId, Dropped, EVENT_MAX, FIELDS_MAX, Lane, Lanes, Outlet,
-    ROWS_MAX, Ready, Spread,
+    AnyOutlet, Budget, Choice, ContainerId, Dropped, EVENT_MAX, Excess, FIELDS_MAX, Lane, Lanes,
+    Outlet, Passage, ROWS_MAX, Ready, Spread,
 };
 pub use runs::{Ack, EdgeIds, Owing, Root, Run, Runs};
 pub use schema::{FieldKind, FieldSchema, Schema};

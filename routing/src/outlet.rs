@@ -12,7 +12,9 @@
 //! lane over its budget still accepts, so nothing ever waits inside a handler; but its outlet says so,
 //! and the container then runs no more of what feeds the outlet. Budgets are per edge and lane, never
 //! shared between edges: were they shared, one edge could use up what another needs to drain. An edge may
-//! shed instead: then what is ready for a lane over its budget is dropped and counted, and nobody waits.
+//! shed instead: then what is ready for a lane over its budget is dropped and counted, and nobody waits. Or it
+//! spills: then nobody waits, and the container puts what is ready for such a lane elsewhere, to have it
+//! [sent](AnyOutlet::send_on) later.
 
 mod order;
 mod picks;
@@ -106,8 +108,33 @@ pub struct Ready {
     pub rows: u32,
     /// What it takes from the budget of its lane.
     pub weight: u32,
-    /// Whether a node passed it on already.
-    pub is_forwarded: bool,
+    /// How it came to leave.
+    pub passage: Passage,
+    /// Whether its lane had spent its budget before.
+    pub is_over: bool,
+}
+
+/// How a batch came to leave an outlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It was emitted here.
+    Emitted,
+    /// It came here for somebody who lives elsewhere.
+    Forwarded,
+    /// It was emitted here, and has waited elsewhere.
+    Spilled,
+}
+
+/// What an edge does with what is ready for a lane over its budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Excess {
+    /// It goes, and whoever feeds the edge is held back.
+    #[default]
+    Blocks,
+    /// It is dropped and counted; nobody is held back.
+    IsShed,
+    /// It goes where the container puts it; nobody is held back.
+    Spills,
 }
 
 /// Events that an outlet dropped, by reason.
@@ -134,8 +161,8 @@ impl AddAssign for Dropped {
 pub trait AnyOutlet {
     /// Adds an edge; its place is the number of those before. Its lanes are set by [`Self::lead`].
     fn connect(&mut self, key: KeyFields);
-    /// From now on an edge drops what is ready for a lane over its budget, and holds nobody back.
-    fn shed(&mut self, route: usize);
+    /// Sets what an edge does with what is ready for a lane over its budget.
+    fn set_excess(&mut self, route: usize, excess: Excess);
     /// Sets where an edge leads. What lanes of the old view hold goes to where its keys or tasks are now; what
     /// is on its way to them is still confirmed by them.
     fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget);
@@ -149,8 +176,10 @@ pub trait AnyOutlet {
     fn recycle(&mut self, batch: Box<dyn Any + Send>);
     /// Takes credit back: `rows` were handled or dropped, and `weight` is free again.
     fn credit(&mut self, route: usize, lane: Lane, rows: u64, weight: u32);
-    /// Whether a lane has spent its budget.
+    /// Whether a lane that holds back who feeds it has spent its budget.
     fn is_over_budget(&self) -> bool;
+    /// Whether a lane of one edge has spent its budget.
+    fn has_excess(&self, route: usize) -> bool;
     /// Whether something is waiting for company.
     fn is_open(&self) -> bool;
     /// From now on, events say which tree they belong to; the seed is that of no other outlet.
@@ -165,10 +194,17 @@ pub trait AnyOutlet {
     fn repair(&mut self);
     /// Sends chosen rows of a batch of the same event type on along an edge; not along one that copies
     /// to all, where all others have theirs.
-    fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]);
+    fn send_on(&mut self, route: usize, passage: Passage, batch: &dyn Any, rows: &[u32]);
     /// The same to a lane of one's choice, whether or not the edge leads there. `is_near` says whether
     /// it is of this node.
-    fn forward_to(&mut self, route: usize, to: Lane, is_near: bool, batch: &dyn Any, rows: &[u32]);
+    fn send_to(
+        &mut self,
+        route: usize,
+        passage: Passage,
+        to: (Lane, bool),
+        batch: &dyn Any,
+        rows: &[u32],
+    );
     /// How many events were emitted here.
     fn emitted(&self) -> u64;
     /// How many events are on their way, or handled without our having heard of it.
@@ -292,7 +328,7 @@ impl<E: Event> Outlet<E> {
             return;
         }
         let Self { routes, ready, spare, owing, .. } = self;
-        let mut exit = Exit { route: 0, is_forwarded: false, ready, spare, owing };
+        let mut exit = Exit { route: 0, passage: Passage::Emitted, ready, spare, owing };
         routes[0].leave(lane, batch, &mut exit);
     }
 
@@ -311,17 +347,17 @@ impl<E: Event> Outlet<E> {
         }
         for route in 0..last {
             let copied = copy(&batch, &self.scratch, &mut self.spare, &mut self.owing);
-            self.send(route, copied, false);
+            self.send(route, copied, Passage::Emitted);
         }
         if last > 0 {
             batch.renew(&mut self.owing);
         }
-        self.send(last, batch, false);
+        self.send(last, batch, Passage::Emitted);
     }
 
-    fn send(&mut self, route: usize, batch: Box<Batch<E>>, is_forwarded: bool) {
+    fn send(&mut self, route: usize, batch: Box<Batch<E>>, passage: Passage) {
         let Self { routes, ready, spare, owing, .. } = self;
-        routes[route].send(batch, &mut Exit { route, is_forwarded, ready, spare, owing });
+        routes[route].send(batch, &mut Exit { route, passage, ready, spare, owing });
     }
 }
 
@@ -348,8 +384,8 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         self.routes.push(Route::new(key));
     }
 
-    fn shed(&mut self, route: usize) {
-        self.routes[route].is_shedding = true;
+    fn set_excess(&mut self, route: usize, excess: Excess) {
+        self.routes[route].excess = excess;
     }
 
     fn lead(&mut self, route: usize, me: ContainerId, lanes: Lanes, budget: Budget) {
@@ -380,7 +416,7 @@ impl<E: Event> AnyOutlet for Outlet<E> {
             // What waits for a task stays with it: chosen for anew, it might come behind what is younger.
             match self.routes[route].lane_of_task(lane.task) {
                 Some(lane) => lane.open = Some(batch),
-                None => self.send(route, batch, false),
+                None => self.send(route, batch, Passage::Emitted),
             }
         }
         self.by_key = match &self.routes[..] {
@@ -412,7 +448,8 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         }
         for (place, route) in self.routes.iter_mut().enumerate() {
             let (ready, spare, owing) = (&mut self.ready, &mut self.spare, &mut self.owing);
-            route.flush(&mut Exit { route: place, is_forwarded: false, ready, spare, owing });
+            let passage = Passage::Emitted;
+            route.flush(&mut Exit { route: place, passage, ready, spare, owing });
         }
     }
 
@@ -444,6 +481,10 @@ impl<E: Event> AnyOutlet for Outlet<E> {
 
     fn is_over_budget(&self) -> bool {
         self.routes.iter().any(Route::is_over_budget)
+    }
+
+    fn has_excess(&self, route: usize) -> bool {
+        self.routes[route].over > 0
     }
 
     fn is_open(&self) -> bool {
@@ -478,19 +519,26 @@ impl<E: Event> AnyOutlet for Outlet<E> {
         all.for_each(|open| open.truncate(usize::MAX, owing));
     }
 
-    fn forward(&mut self, route: usize, batch: &dyn Any, rows: &[u32]) {
+    fn send_on(&mut self, route: usize, passage: Passage, batch: &dyn Any, rows: &[u32]) {
         let batch = batch.downcast_ref::<Batch<E>>().expect("both ends of an edge have one type");
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_owed(batch, rows, &mut self.owing);
-        self.send(route, copy, true);
+        self.send(route, copy, passage);
     }
 
-    fn forward_to(&mut self, route: usize, to: Lane, is_near: bool, batch: &dyn Any, rows: &[u32]) {
+    fn send_to(
+        &mut self,
+        route: usize,
+        passage: Passage,
+        (to, is_near): (Lane, bool),
+        batch: &dyn Any,
+        rows: &[u32],
+    ) {
         let batch = batch.downcast_ref::<Batch<E>>().expect("both ends of an edge have one type");
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_owed(batch, rows, &mut self.owing);
         let Self { routes, ready, spare, owing, .. } = self;
-        let mut exit = Exit { route, is_forwarded: true, ready, spare, owing };
+        let mut exit = Exit { route, passage, ready, spare, owing };
         let edge = &mut routes[route];
         if let Some(lane) = edge.lanes.iter().position(|known| known.lane == to) {
             return edge.leave(lane, copy, &mut exit);

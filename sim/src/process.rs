@@ -4,7 +4,7 @@
 //! the other in virtual time: so a container may be behind the core, and two containers behind each
 //! other, as on a real machine.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use membership::{Member, NodeId, Time};
 use node::link::credits_of;
 use node::{Action, Ending, Event, Input, Message, NodeCore, Offsets};
 use pe::topology::Plan;
-use pe::{Container, Registry, Waker};
+use pe::{Container, Registry, SpillId, Waker};
 use routing::{BatchKind, Frame, FrameHeader, FrameKind};
 
 use crate::Chance;
@@ -76,6 +76,19 @@ struct Sleeper {
     is_woken: Arc<AtomicBool>,
     is_drained: bool,
     free_at: Time,
+    /// What waits on its disk.
+    spilled: BTreeMap<SpillId, VecDeque<Vec<u8>>>,
+}
+
+impl Sleeper {
+    fn keep(&mut self, id: SpillId, bytes: Vec<u8>) {
+        self.spilled.entry(id).or_default().push_back(bytes);
+    }
+
+    fn give(&mut self, id: SpillId) {
+        let bytes = self.spilled.get_mut(&id).and_then(VecDeque::pop_front);
+        self.mailbox.push_back(pe::Input::Unspilled(id, bytes.map(Bytes::from)));
+    }
 }
 
 /// What a process gives to the world.
@@ -120,6 +133,7 @@ impl Process {
                 is_woken,
                 is_drained: false,
                 free_at: Time::default(),
+                spilled: BTreeMap::new(),
             }
         });
         let containers = containers.collect();
@@ -426,6 +440,8 @@ impl Process {
                     let invariant = "no_tree_is_given_up_for_good";
                     out.broken = Some(Violation { invariant, at: now, what });
                 }
+                pe::Action::Spill(id, bytes) => self.containers[number].keep(id, bytes),
+                pe::Action::Unspill(id) => self.containers[number].give(id),
                 pe::Action::Stopped => self.inputs.push_back(Input::Stopped(own)),
             }
         }

@@ -172,6 +172,12 @@ fn render_topology(topology: &TopologyStatus, out: &mut String) {
         }
     }
     append(out, "  ", &partitions);
+    let spouts = topology.spouts.iter().map(|it| (&it.name, it.spilled, it.spilled_bytes));
+    let pes = topology.pes.iter().map(|it| (&it.name, it.spilled, it.spilled_bytes));
+    for (name, events, bytes) in spouts.chain(pes).filter(|(_, events, _)| *events > 0) {
+        let (events, bytes) = (grouped(events), grouped(bytes));
+        let _ = writeln!(out, "  on disk, emitted by {name}: {events} events in {bytes} bytes");
+    }
     let mut pes = Columns::new(&["PE", "INSTANCES", "APPLIED", "EMITTED", "DEAD LETTERS", ""]);
     for pe in &topology.pes {
         pes.row([
@@ -180,7 +186,7 @@ fn render_topology(topology: &TopologyStatus, out: &mut String) {
             grouped(pe.applied),
             grouped(pe.emitted),
             grouped(pe.dead_letters),
-            note(&[(pe.is_held_back, "held back")]),
+            note(&[(pe.is_held_back, "held back"), (pe.is_behind, "SLOW: others wait for it")]),
         ]);
     }
     append(out, "  ", &pes);
@@ -229,7 +235,8 @@ mod tests {
             "spouts": [{"name": "lines", "emitted": 1, "is_held_back": true, "partitions": [
                 {"partition": "speeches-01.txt", "position": 123, "plays": 4, "exhausted": false}]}],
             "pes": [{"name": "count", "instances": 10, "applied": 1234567, "emitted": 5,
-                "dead_letters": 0, "is_held_back": false}],
+                "dead_letters": 0, "is_held_back": false, "is_behind": true, "spilled": 5000,
+                "spilled_bytes": 40000}],
             "applied": 100, "emitted": 100, "dropped": {"no-slot": 3}, "in_doubt": 0}]
     }"#;
 
@@ -246,7 +253,8 @@ mod tests {
             "topology top-words (00000000000000bb): running",
             "dropped, no-slot: 3",
             "speeches-01.txt       123      4  held back",
-            "count         10  1 234 567        5             0",
+            "count         10  1 234 567        5             0  SLOW: others wait for it",
+            "on disk, emitted by count: 5 000 events in 40 000 bytes",
         ] {
             assert!(shown.contains(part), "{part} is not in\n{shown}");
         }

@@ -140,6 +140,8 @@ impl Alone {
             | Action::Chunk { .. }
             | Action::Staged { .. }
             | Action::Bury(_)
+            | Action::Spill(..)
+            | Action::Unspill(_)
             | Action::Explained { .. }
             | Action::Stopped => None,
         });

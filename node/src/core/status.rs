@@ -169,6 +169,12 @@ pub struct SpoutStatus {
     pub emitted: u64,
     /// Whether it waits for what it feeds.
     pub is_held_back: bool,
+    /// Events that it emitted and that wait on this node's disk, since what it feeds is behind.
+    #[serde(default)]
+    pub spilled: u64,
+    /// The bytes that they take.
+    #[serde(default)]
+    pub spilled_bytes: u64,
 }
 
 /// A partition of a spout.
@@ -204,6 +210,16 @@ pub struct PeStatus {
     pub dead_letters: u64,
     /// Whether it waits for what it feeds.
     pub is_held_back: bool,
+    /// Whether it is behind: what feeds it on this node has as much on its way to it as may be. If it is not
+    /// held back itself, it is what the others wait for.
+    #[serde(default)]
+    pub is_behind: bool,
+    /// Events that it emitted and that wait on this node's disk, since what it feeds is behind.
+    #[serde(default)]
+    pub spilled: u64,
+    /// The bytes that they take.
+    #[serde(default)]
+    pub spilled_bytes: u64,
 }
 
 pub(super) fn of(core: &NodeCore) -> Status {
@@ -285,6 +301,8 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
                 partitions: partitions.collect(),
                 emitted: host.emitted,
                 is_held_back: host.is_held_back,
+                spilled: host.spilled,
+                spilled_bytes: host.spilled_bytes,
             });
         } else {
             pes.push(PeStatus {
@@ -295,6 +313,9 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
                 emitted: host.emitted,
                 dead_letters: host.dead_letters,
                 is_held_back: host.is_held_back,
+                is_behind: host.is_behind,
+                spilled: host.spilled,
+                spilled_bytes: host.spilled_bytes,
             });
         }
     }

@@ -6,6 +6,7 @@
 //! mailed to itself, so the rest of the arbiter has its say between two of them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::sync::mpsc;
 use super::clock::Clock;
 use super::driver::Notice;
 use super::links::Links;
+use super::spills::Spills;
 use crate::core::link::LinkCredit;
 
 /// Above what all credits let be under way to one container.
@@ -57,6 +59,7 @@ pub(super) struct ContainerActor {
     is_turning: bool,
     alarm: Option<(Time, SpawnHandle)>,
     is_woken: Arc<AtomicBool>,
+    spills: Spills,
 }
 
 /// A waker for the spouts of a container, and the flag by which its actor sees that it was used.
@@ -74,6 +77,14 @@ pub(super) fn waker(address: Addr<ContainerActor>) -> (Waker, Arc<AtomicBool>) {
     (Waker::new(wake), is_woken)
 }
 
+/// What waits on disk of a container, given back to its actor: of each edge one batch at a time, so it needs no
+/// place in the mailbox.
+pub(super) fn spills(address: Addr<ContainerActor>, data_dir: &Path, container: u16) -> Spills {
+    #[expect(clippy::disallowed_methods, reason = "there is one answer an edge at most")]
+    let answer = move |id, bytes| address.do_send(Deliver(Input::Unspilled(id, bytes)));
+    Spills::new(data_dir, container, Box::new(answer))
+}
+
 impl ContainerActor {
     pub(super) fn new(
         container: Container,
@@ -82,6 +93,7 @@ impl ContainerActor {
         notices: mpsc::Sender<Notice>,
         clock: Clock,
         is_woken: Arc<AtomicBool>,
+        spills: Spills,
     ) -> Self {
         Self {
             container,
@@ -95,6 +107,7 @@ impl ContainerActor {
             is_turning: false,
             alarm: None,
             is_woken,
+            spills,
         }
     }
 
@@ -186,6 +199,8 @@ impl ContainerActor {
                 self.notify(Notice::Core(crate::core::Input::Staged { handoff, outcome }));
             }
             Action::Bury(letter) => self.notify(Notice::Bury(letter)),
+            Action::Spill(id, bytes) => self.spills.keep(id, bytes),
+            Action::Unspill(id) => self.spills.give(id),
             Action::Explained { question, holders } => {
                 self.notify(Notice::Explained(question, holders));
             }

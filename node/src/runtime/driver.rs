@@ -278,6 +278,7 @@ impl Driver {
                 how: match holder.how {
                     Held::Queued => "queued",
                     Held::Kept => "kept for a handoff",
+                    Held::Spilled => "on disk, since it is behind",
                     Held::Open => "emitted, and waits for company",
                     Held::Anchored => "anchors held, of whichever trees",
                 }

@@ -17,6 +17,7 @@ mod links;
 mod net;
 mod shipped;
 mod sinks;
+mod spills;
 mod spouts;
 mod tables;
 mod wire;
@@ -230,6 +231,8 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let Parts { config, program, plans, me, identity, control, data, http, network } = parts;
     let Program { registry, tables } = program;
     let registry = Arc::new(registry);
+    spills::clear(&config.data_dir)
+        .map_err(|error| RunError::disk(&config.data_dir.join("spill"), &error))?;
     let (clock, links) = (Clock::start(), Arc::new(Links::default()));
     let (notices, notice_queue) = mpsc::channel(NOTICES);
     let (askers, asker_queue) = mpsc::channel(64);
@@ -241,10 +244,12 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
             let (registry, plans, first) =
                 (Arc::clone(&registry), plans.clone(), Arc::clone(&first));
             let (links, notices) = (Arc::clone(&links), notices.clone());
+            let data_dir = config.data_dir.clone();
             ContainerActor::start_in_arbiter(&arbiter.handle(), move |ctx: &mut Context<_>| {
                 let (waker, is_woken) = actor::waker(ctx.address());
                 let container = Container::new(number, first, &registry, &plans, waker);
-                ContainerActor::new(container, number, links, notices, clock, is_woken)
+                let spills = actor::spills(ctx.address(), &data_dir, number);
+                ContainerActor::new(container, number, links, notices, clock, is_woken, spills)
             })
         })
         .collect();

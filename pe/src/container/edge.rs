@@ -6,6 +6,7 @@ use membership::NodeId;
 use routing::{BatchHeader, Choice, ContainerId, DecodeError, KeyFields, Owing};
 
 use super::message::{Contents, Parcel};
+use super::run::Spill;
 use crate::EventType;
 use crate::event_type::AnyBatch;
 use crate::layout::Layout;
@@ -25,6 +26,10 @@ pub(super) struct EdgeSide {
     pub(super) choice: Option<Choice>,
     /// The events.
     pub(super) event: EventType,
+    /// What of it waits on disk, if its stream spills.
+    pub(super) spill: Option<Spill>,
+    /// Whether it is part of a cycle.
+    pub(super) is_cyclic: bool,
     /// Whether they say which tree they are of.
     pub(super) is_tracked: bool,
     /// Emptied batches for what comes next from other nodes.
@@ -37,8 +42,19 @@ pub(super) struct EdgeSide {
 impl EdgeSide {
     pub(super) fn new(route: usize, key: KeyFields, is_keyed: bool, event: EventType) -> Self {
         let (spares, sent, received) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let (choice, is_tracked) = (None, false);
-        Self { route, key, is_keyed, choice, event, is_tracked, spares, sent, received }
+        Self {
+            route,
+            key,
+            is_keyed,
+            choice: None,
+            event,
+            spill: None,
+            is_cyclic: false,
+            is_tracked: false,
+            spares,
+            sent,
+            received,
+        }
     }
 
     /// Counts a batch, whatever becomes of it.

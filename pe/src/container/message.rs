@@ -120,6 +120,8 @@ pub enum Input {
         /// The partition.
         name: PartitionName,
     },
+    /// The answer to [`Action::Unspill`]: what was kept first; nothing if it cannot be read.
+    Unspilled(SpillId, Option<Bytes>),
     /// A spout has something again.
     Woken,
     /// Somebody wants to know how things are.
@@ -186,8 +188,21 @@ pub enum Action {
     },
     /// An event of a spout was tried often enough.
     Bury(DeadLetter),
+    /// Events for readers that are behind, to be kept behind what is kept of the same edge already.
+    Spill(SpillId, Vec<u8>),
+    /// What is kept first of an edge is wanted, and not to be kept any more.
+    Unspill(SpillId),
     /// The answer to [`Input::Stopped`]: everything was given out.
     Stopped,
+}
+
+/// An edge of a container of which something is kept on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpillId {
+    /// The topology.
+    pub topology: u16,
+    /// The edge.
+    pub edge: u16,
 }
 
 /// Something in a container that has events of a tree.
@@ -214,6 +229,8 @@ pub enum Held {
     Open,
     /// It has anchors of some trees; nobody knows of which.
     Anchored,
+    /// They wait for it on disk.
+    Spilled,
 }
 
 /// An event of a spout that was tried often enough, and is done with.

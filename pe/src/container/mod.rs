@@ -6,7 +6,8 @@
 //!
 //! What is held back: a host runs only while no lane that it feeds is over its budget. Its batches wait
 //! in a queue meanwhile, their credits with them, so whatever feeds it is held back next, up to the
-//! spouts. The last hosts feed nothing and always run; so, since a topology has no cycles, all drain.
+//! spouts. The last hosts feed nothing and always run; so, since each cycle of a topology has an edge that
+//! holds nobody back, all drain.
 
 mod edge;
 mod handoffs;
@@ -23,7 +24,9 @@ use membership::{Epoch, NodeId, Time};
 use routing::{BatchHeader, ContainerId, FrameBuilder};
 
 use handoffs::Handoffs;
-pub use message::{Action, ChunkKind, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned};
+pub use message::{
+    Action, ChunkKind, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned, SpillId,
+};
 use run::Run;
 
 use crate::acker::Offset;
@@ -189,6 +192,11 @@ impl Container {
                         let state = None;
                         out.push(Action::Closed { topology, prototype, name, state });
                     }
+                }
+            }
+            Input::Unspilled(SpillId { topology, edge }, bytes) => {
+                if let Some(run) = self.runs.get_mut(usize::from(topology)) {
+                    run.unspilled(usize::from(edge), bytes, &mut self.desk, out);
                 }
             }
             Input::Woken => {

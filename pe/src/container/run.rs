@@ -4,21 +4,26 @@ mod acks;
 mod fences;
 mod gate;
 mod moving;
+mod spill;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
-use routing::{AnyOutlet, BatchHeader, BatchKind, ContainerId, Dropped, KeyFields, Lane, Ready};
+use routing::{
+    AnyOutlet, BatchHeader, BatchKind, ContainerId, Dropped, Excess, KeyFields, Lane, Passage,
+    Ready,
+};
 
 use self::acks::{Acks, seed};
 use self::gate::Gate;
+pub(super) use self::spill::Spill;
 use super::Desk;
 use super::edge::{EdgeSide, held};
 use super::handoffs::Laying;
 use super::mark::Mark;
-use super::message::{Action, Contents, Credit, Input, Parcel, Returned};
+use super::message::{Action, Contents, Credit, Input, Parcel, Returned, SpillId};
 use crate::acker::{Ledger, Offset};
 use crate::event_type::AnyBatch;
 use crate::host::{AnyHost, Delivery, Opened, PartitionState, Source};
@@ -49,13 +54,23 @@ pub(super) struct Run {
     local: Vec<(usize, Parcel)>,
     gate: Gate,
     acks: Acks,
+    /// When the ledgers are told next that what waits on disk is not lost.
+    next_touch: Time,
 }
+
+/// How many batches may go round a cycle in one step; the driver looks at other inputs in between.
+const ROUND_MAX: usize = 256;
+
+/// How often what comes round a cycle is flushed at once. With less, an event waits for company at each hop.
+const LAPS: usize = 4;
 
 /// A host and what waits for it.
 struct Slot {
     host: Box<dyn AnyHost>,
     queue: VecDeque<Parcel>,
     last_applied: Option<Time>,
+    /// Whether too much of what it emitted waits on disk.
+    is_full: bool,
     /// By output and route: the edge.
     edges: Vec<Vec<usize>>,
 }
@@ -74,6 +89,12 @@ mod reason {
     pub(super) const NO_SUCH_TASK: &str = "no such task";
     /// A reader was behind, of a stream that sheds.
     pub(super) const SHED: &str = "shed";
+    /// A reader was behind, and twice as much as may be waited on disk.
+    pub(super) const SPILL_FULL: &str = "spill full";
+    /// What waited on disk could not be read.
+    pub(super) const UNREADABLE: &str = "unreadable";
+    /// Emitted at the end, to somebody of the same cycle who has ended.
+    pub(super) const ENDED: &str = "ended";
 }
 
 impl Run {
@@ -92,6 +113,7 @@ impl Run {
                 host: registry.host(plan, prototype, &events, place),
                 queue: VecDeque::new(),
                 last_applied: None,
+                is_full: false,
                 edges: vec![Vec::new(); prototype.outputs.len()],
             })
             .collect();
@@ -105,14 +127,20 @@ impl Run {
             let route = outlets.len();
             let mut side = EdgeSide::new(route, key.clone(), is_keyed, events[input.stream]);
             side.choice = registry.choice(plan, input);
+            side.is_cyclic = plan.is_cyclic(*edge);
+            let excess = match plan.streams[input.stream].overflow {
+                Overflow::Block => Excess::Blocks,
+                Overflow::Shed => Excess::IsShed,
+                Overflow::Spill { mib } => {
+                    side.spill = Some(Spill::new(mib));
+                    Excess::Spills
+                }
+            };
             edges.push(side);
             outlets.push(at);
-            let is_shedding = plan.streams[input.stream].overflow == Overflow::Shed;
             hosts[edge.from].outlet(edge.output, |outlet| {
                 outlet.connect(key);
-                if is_shedding {
-                    outlet.shed(route);
-                }
+                outlet.set_excess(route, excess);
             });
         }
         let mut by_stage: Vec<_> = (0..hosts.len()).collect();
@@ -133,6 +161,7 @@ impl Run {
             local: Vec::new(),
             gate: Gate::default(),
             acks,
+            next_touch: Time::default(),
         };
         run.track(me);
         run
@@ -237,8 +266,11 @@ impl Run {
         let lane = Lane { to: ContainerId { node, container: credit.to }, task: credit.task };
         let from = edge.from;
         self.hosts[from].outlet(edge.output, |outlet| outlet.credit(route, lane, rows, weight));
+        self.unspill(usize::from(credit.edge), desk, out);
         if !self.hosts[from].queue.is_empty() && !self.hosts[from].is_held_back() {
             self.work.push(from);
+        }
+        if !self.work.is_empty() {
             self.settle(desk, out);
         }
     }
@@ -271,15 +303,19 @@ impl Run {
 
     pub(super) fn wants_turn(&self, desk: &Desk) -> bool {
         let may_plant = self.may_plant();
-        desk.phase(self.topology) == Phase::Running
-            && self
-                .hosts
-                .iter()
-                .any(|slot| slot.host.is_ready_source(desk.now, may_plant) && !slot.is_held_back())
+        let has_work = !self.work.is_empty();
+        let is_running = desk.phase(self.topology) == Phase::Running;
+        has_work
+            || is_running
+                && self.hosts.iter().any(|slot| {
+                    slot.host.is_ready_source(desk.now, may_plant) && !slot.is_held_back()
+                })
     }
 
     /// Calls the timers and triggers that are due.
     pub(super) fn tick(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
+        // What goes round a cycle goes on here.
+        self.settle(desk, out);
         if !matches!(desk.phase(self.topology), Phase::Running | Phase::Ending(_)) {
             return;
         }
@@ -308,8 +344,11 @@ impl Run {
             has_turn && !slot.is_held_back()
         });
         let still = |at| desk.handoffs.still.of((self.topology, at));
-        let books = self.acks.ledger.as_ref().filter(|_| is_active).and_then(Ledger::deadline);
-        free.filter_map(|(at, (_, slot))| slot.host.deadline(still(at))).chain(books).min()
+        let ledger = self.acks.ledger.as_ref().filter(|_| is_active);
+        let books = ledger.and_then(Ledger::deadline);
+        let touch = ledger.filter(|_| self.has_spilled()).map(|_| self.next_touch);
+        let hosts = free.filter_map(|(at, (_, slot))| slot.host.deadline(still(at)));
+        hosts.chain(books).chain(touch).min()
     }
 
     /// Whether something waits for company.
@@ -320,11 +359,16 @@ impl Run {
     /// Moves everything out that waits for company.
     pub(super) fn flush(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
         // By stage: what a flushed batch makes a later host emit is flushed with that host.
-        for place in 0..self.by_stage.len() {
-            let at = self.by_stage[place];
-            self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
-            self.collect(at, desk, out);
-            self.settle(desk, out);
+        for lap in 0..LAPS {
+            if lap > 0 && (!self.is_open() || !self.edges.iter().any(|edge| edge.is_cyclic)) {
+                break;
+            }
+            for place in 0..self.by_stage.len() {
+                let at = self.by_stage[place];
+                self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
+                self.collect(at, desk, out);
+                self.settle(desk, out);
+            }
         }
         self.send_acks(desk, out);
         self.keep_books(out);
@@ -368,6 +412,7 @@ impl Run {
         self.unkeep(|_, _, _| true, desk);
         // A lane that held a host back may be gone, and with it the credit that would wake the host.
         self.work.extend((0..self.hosts.len()).filter(|&at| !self.hosts[at].queue.is_empty()));
+        (0..self.edges.len()).for_each(|edge| self.unspill(edge, desk, out));
         let phase = desk.phase(self.topology);
         let stages = u32::try_from(self.plan.stages).expect("at most as many as prototypes");
         let removed = match phase {
@@ -384,8 +429,10 @@ impl Run {
             self.take(parcel, desk, out);
         }
         while self.stages_removed < removed {
-            self.remove_stage(self.stages_removed as usize, Removal::Ended, desk, out);
+            let stage = self.stages_removed as usize;
+            // What they emit to each other, if they are of a cycle, makes no new ones.
             self.stages_removed += 1;
+            self.remove_stage(stage, Removal::Ended, desk, out);
         }
     }
 
@@ -423,16 +470,17 @@ impl Run {
         let acks = self.count_acks(live);
         let sent = self.edges.iter().map(|edge| live(&edge.sent)).sum::<u64>();
         let received = self.edges.iter().map(|edge| live(&edge.received)).sum::<u64>();
+        let (spilled, _) = self.spilled(None);
         let mut report = RunReport {
-            // What is kept is under way, though it was taken.
-            sent: sent + self.gate.open_rows + acks.0,
+            // What is kept is under way, though it was taken; what waits on disk, though it was not sent.
+            sent: sent + self.gate.open_rows + spilled + acks.0,
             received: received + acks.1,
             trees: self.report_trees(),
             in_doubt: self.in_doubt,
             stages_removed: self.stages_removed,
             ..RunReport::default()
         };
-        let mut unconfirmed = 0;
+        let mut unconfirmed = spilled;
         let mut drop = |reason: &str, count: u64| {
             *report.dropped.entry(reason.to_owned()).or_default() += count;
         };
@@ -457,15 +505,27 @@ impl Run {
         report.unconfirmed = unconfirmed;
         let ledger = self.acks.ledger.as_ref();
         report.hosts = self.hosts.iter_mut().map(|slot| slot.report(ledger)).collect();
+        for at in 0..self.hosts.len() {
+            (report.hosts[at].spilled, report.hosts[at].spilled_bytes) = self.spilled(Some(at));
+        }
+        for (edge, side) in self.plan.edges.iter().zip(&self.edges) {
+            let has_excess = |outlet: &mut dyn AnyOutlet| outlet.has_excess(side.route);
+            let is_behind = self.hosts[edge.from].outlet(edge.output, has_excess);
+            report.hosts[edge.to].is_behind |= is_behind;
+        }
         report
     }
 
-    /// Handles the batches for hosts here until none may run.
+    /// Handles the batches for hosts here until none may run, or enough have gone round a cycle.
     fn settle(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
+        let mut left = ROUND_MAX;
         while let Some(host) = self.work.pop() {
-            while !self.hosts[host].is_held_back() {
-                let Some(parcel) = self.hosts[host].queue.pop_front() else { break };
+            while let Some(parcel) = self.next_of(host) {
+                left -= usize::from(self.edges[usize::from(parcel.header.edge)].is_cyclic);
                 self.deliver(host, parcel, desk, out);
+                if left == 0 {
+                    return self.work.push(host);
+                }
                 // What came of it is handled first: it is in the cache, and it frees budgets.
                 if self.work.last().is_some_and(|&next| next != host) {
                     self.work.insert(self.work.len() - 1, host);
@@ -473,6 +533,20 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// The next batch that a host may have. While too much waits on disk, it is what comes round a cycle.
+    fn next_of(&mut self, host: usize) -> Option<Parcel> {
+        let slot = &mut self.hosts[host];
+        if slot.host.is_over_budget() {
+            return None;
+        }
+        if !slot.is_full {
+            return slot.queue.pop_front();
+        }
+        let edge = |parcel: &Parcel| usize::from(parcel.header.edge);
+        let at = slot.queue.iter().position(|parcel| self.edges[edge(parcel)].is_cyclic)?;
+        slot.queue.remove(at)
     }
 
     /// Hands a batch to its host, or passes it on if its instances are not here.
@@ -515,7 +589,15 @@ impl Run {
         };
         self.collect_owed();
         let Some(batch) = batch else { return self.confirm(from, &left, None, desk, out) };
-        if !is_elsewhere {
+        let has_ended = self.plan.prototypes[host].stage < self.stages_removed as usize;
+        if has_ended && self.edges[usize::from(header.edge)].is_cyclic && !is_elsewhere {
+            self.lose(reason::ENDED, &left);
+            self.edges[usize::from(header.edge)]
+                .event
+                .batches
+                .retire(&*batch, &mut self.acks.owing);
+            self.collect_owed();
+        } else if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
             let slot = &mut self.hosts[host];
             slot.host.deliver(Delivery { input, task, batch: &*batch, now });
@@ -555,6 +637,8 @@ impl Run {
             }
             outlet.credit(route, lane, u64::from(header.rows), header.weight);
         });
+        self.unspill(usize::from(header.edge), desk, out);
+        let producer = &mut self.hosts[edge.from];
         if !producer.queue.is_empty() && !producer.is_held_back() {
             self.work.insert(0, edge.from);
         }
@@ -579,6 +663,19 @@ impl Run {
             self.lose_rows(reason::MISROUTED, rows.len());
             return self.fail_batch(usize::from(header.edge), batch);
         }
+        self.send_on(header, Passage::Forwarded, batch, rows, desk, out);
+    }
+
+    /// Sends rows of a batch to where they live now.
+    fn send_on(
+        &mut self,
+        header: &BatchHeader,
+        passage: Passage,
+        batch: &(dyn std::any::Any + Send),
+        rows: &[u32],
+        desk: &mut Desk,
+        out: &mut Vec<Action>,
+    ) {
         let edge = self.plan.edges[usize::from(header.edge)];
         let route = self.edges[usize::from(header.edge)].route;
         // To the same instance, wherever it is: it has events of this container behind these.
@@ -592,9 +689,10 @@ impl Run {
         }
         self.hosts[edge.from].outlet(edge.output, |outlet| match lane {
             Some(lane) => {
-                outlet.forward_to(route, lane, lane.to.node == desk.me.node, batch, rows);
+                let is_near = lane.to.node == desk.me.node;
+                outlet.send_to(route, passage, (lane, is_near), batch, rows);
             }
-            None => outlet.forward(route, batch, rows),
+            None => outlet.send_on(route, passage, batch, rows),
         });
         self.collect(edge.from, desk, out);
     }
@@ -604,12 +702,28 @@ impl Run {
         let Self { topology, hosts, edges, work, plan, local, .. } = self;
         let slot = &mut hosts[host];
         let ids = &slot.edges;
+        let (mut has_spilled, mut lost) = (Vec::new(), Vec::new());
         slot.host.outlets(&mut |output, outlet| {
             let mut ready = std::mem::take(outlet.ready());
             for batch in ready.drain(..) {
                 let edge = ids[output][batch.route];
                 let header = header(*topology, edge, desk, &batch);
                 let side = &mut edges[edge];
+                if side.spill.as_ref().is_some_and(|spill| spill.takes(&batch)) {
+                    let whole = side.take_back(batch, desk.me, outlet);
+                    if side.spill.as_ref().is_some_and(Spill::is_spent) {
+                        lost.push((edge, whole.0));
+                        continue;
+                    }
+                    let mut bytes = Vec::new();
+                    outlet.encode(&*whole.0, &mut bytes);
+                    side.spill(whole.1, &whole.0, &bytes);
+                    outlet.recycle(whole.0);
+                    let id = SpillId { topology: *topology, edge: narrow(edge) };
+                    out.push(Action::Spill(id, bytes));
+                    has_spilled.push(edge);
+                    continue;
+                }
                 *side.sent.entry(batch.lane.to.node).or_default() += u64::from(batch.rows);
                 let to = batch.lane.to;
                 let from = desk.me;
@@ -631,6 +745,15 @@ impl Run {
         for (to, parcel) in local.drain(..) {
             hosts[to].queue.push_back(parcel);
             work.push(to);
+        }
+        for (edge, batch) in lost {
+            let rows = self.edges[edge].event.batches.meant(&*batch).len();
+            self.lose_rows(reason::SPILL_FULL, rows);
+            self.fail_batch(edge, &*batch);
+        }
+        if !has_spilled.is_empty() {
+            self.fill(host);
+            has_spilled.into_iter().for_each(|edge| self.unspill(edge, desk, out));
         }
         self.collect_acks(host, desk, out);
     }
@@ -655,7 +778,10 @@ fn header(topology: u16, edge: usize, desk: &Desk, ready: &Ready) -> BatchHeader
         weight: ready.weight,
         epoch: desk.layout.epoch.0,
         layout: desk.layout.digest,
-        kind: if ready.is_forwarded { BatchKind::Forwarded } else { BatchKind::Direct },
+        kind: match ready.passage {
+            Passage::Forwarded => BatchKind::Forwarded,
+            Passage::Emitted | Passage::Spilled => BatchKind::Direct,
+        },
     }
 }
 
@@ -664,9 +790,9 @@ fn narrow(prototype: usize) -> u16 {
 }
 
 impl Slot {
-    /// Whether a lane that this host feeds is over its budget.
+    /// Whether a lane that this host feeds is over its budget, or too much waits on disk.
     fn is_held_back(&self) -> bool {
-        self.host.is_over_budget()
+        self.is_full || self.host.is_over_budget()
     }
 
     fn outlet<R>(&mut self, output: usize, with: impl FnOnce(&mut dyn AnyOutlet) -> R) -> R {
@@ -697,6 +823,9 @@ impl Slot {
             instances: self.host.instances() as u64,
             emitted,
             is_held_back: self.is_held_back(),
+            is_behind: false,
+            spilled: 0,
+            spilled_bytes: 0,
             partitions: partitions.into_iter().map(partition_report).collect(),
         }
     }

@@ -45,6 +45,9 @@ pub(super) fn render(plan: &Plan, delivery: Delivery) -> String {
         match stream.overflow {
             Overflow::Block => {}
             Overflow::Shed => out.push_str(" overflow shed"),
+            Overflow::Spill { mib } => {
+                let _ = write!(out, " overflow spill {mib}");
+            }
         }
         out.push('\n');
     }

@@ -1,52 +1,102 @@
-//! Distances in the graph of prototypes, which must not go round.
+//! Distances in the graph of prototypes, and the ways in it that go round.
 //!
-//! Works on positions alone, so that it can be tested without a file. What has a way to itself
-//! could wait for itself when queues are full, and would never come to an end; so a cycle is named
-//! instead.
+//! Works on positions alone, so that it can be tested without a file. What has a way to itself could wait for
+//! itself when queues are full, unless somebody on the way does not wait; so what is left of a cycle without
+//! those edges is named.
+
+use std::collections::VecDeque;
 
 use super::plan::Edge;
 
-/// For each prototype its longest distance from those without predecessors, or the edges of one
-/// cycle, each starting where the one before it ends.
-pub(super) fn stages(prototypes: usize, edges: &[Edge]) -> Result<Vec<usize>, Vec<Edge>> {
+/// For each prototype its longest distance from those without predecessors. What lies on one cycle has one
+/// distance, so an edge that leads nowhere further is part of a cycle.
+pub(super) fn stages(prototypes: usize, edges: &[Edge]) -> Vec<usize> {
+    let group = groups(prototypes, edges);
+    let onward: Vec<_> = edges.iter().filter(|edge| group[edge.from] != group[edge.to]).collect();
     let mut waiting = vec![0_usize; prototypes];
-    for edge in edges {
-        waiting[edge.to] += 1;
-    }
+    onward.iter().for_each(|edge| waiting[group[edge.to]] += 1);
     let mut stages = vec![0; prototypes];
-    let mut ready: Vec<usize> = (0..prototypes).filter(|&index| waiting[index] == 0).collect();
+    let is_first = |&at: &usize| group[at] == at && waiting[at] == 0;
+    let mut ready: Vec<usize> = (0..prototypes).filter(is_first).collect();
     while let Some(from) = ready.pop() {
-        for edge in edges.iter().filter(|edge| edge.from == from) {
-            stages[edge.to] = stages[edge.to].max(stages[from] + 1);
-            waiting[edge.to] -= 1;
-            if waiting[edge.to] == 0 {
-                ready.push(edge.to);
+        for edge in onward.iter().filter(|edge| group[edge.from] == from) {
+            let to = group[edge.to];
+            stages[to] = stages[to].max(stages[from] + 1);
+            waiting[to] -= 1;
+            if waiting[to] == 0 {
+                ready.push(to);
             }
         }
     }
-    match (0..prototypes).find(|&index| waiting[index] > 0) {
-        None => Ok(stages),
-        Some(start) => Err(cycle(start, &waiting, edges)),
-    }
+    (0..prototypes).map(|at| stages[group[at]]).collect()
 }
 
-/// Follows waiting prototypes backwards from `start` until one is met again.
-fn cycle(start: usize, waiting: &[usize], edges: &[Edge]) -> Vec<Edge> {
-    let mut trail: Vec<Edge> = Vec::new();
-    let mut at = start;
-    loop {
-        let back = edges
-            .iter()
-            .find(|edge| edge.to == at && waiting[edge.from] > 0)
-            .expect("what waits for ever waits for something that waits for ever");
-        trail.push(*back);
-        at = back.from;
-        if let Some(met) = trail.iter().position(|edge| edge.to == at) {
-            let mut cycle = trail.split_off(met);
-            cycle.reverse();
-            return cycle;
+/// For each prototype the first of those that it has a way to and from.
+fn groups(prototypes: usize, edges: &[Edge]) -> Vec<usize> {
+    let next = next(prototypes, edges);
+    let reached: Vec<Vec<bool>> = (0..prototypes).map(|at| reach([at], &next)).collect();
+    let is_with = |one: usize, other: usize| reached[one][other] && reached[other][one];
+    let first = |at| (0..at).find(|&other| is_with(at, other)).unwrap_or(at);
+    (0..prototypes).map(first).collect()
+}
+
+/// For each prototype whom it feeds.
+fn next(prototypes: usize, edges: &[Edge]) -> Vec<Vec<usize>> {
+    let mut next = vec![Vec::new(); prototypes];
+    edges.iter().for_each(|edge| next[edge.from].push(edge.to));
+    next
+}
+
+/// Where ways of at least one edge lead.
+fn reach(from: impl IntoIterator<Item = usize>, next: &[Vec<usize>]) -> Vec<bool> {
+    let mut reached = vec![false; next.len()];
+    let mut ahead: Vec<usize> = from.into_iter().collect();
+    while let Some(at) = ahead.pop() {
+        for &to in &next[at] {
+            if !std::mem::replace(&mut reached[to], true) {
+                ahead.push(to);
+            }
         }
     }
+    reached
+}
+
+/// The first prototype of each cycle to which none of the first few prototypes leads.
+pub(super) fn unfed(prototypes: usize, sources: usize, edges: &[Edge]) -> Vec<usize> {
+    let next = next(prototypes, edges);
+    let (reached, group) = (reach(0..sources, &next), groups(prototypes, edges));
+    let is_on_cycle = |at: usize| reach([at], &next)[at];
+    (sources..prototypes).filter(|&at| !reached[at] && group[at] == at && is_on_cycle(at)).collect()
+}
+
+/// The edges of one cycle, each starting where the one before it ends, if there is one.
+pub(super) fn cycle(prototypes: usize, edges: &[Edge]) -> Option<Vec<Edge>> {
+    let next = next(prototypes, edges);
+    let on_cycle = |&at: &usize| reach([at], &next)[at];
+    let start = (0..prototypes).find(on_cycle)?;
+    // The shortest way back, breadth first.
+    let mut came: Vec<Option<Edge>> = vec![None; prototypes];
+    let mut ahead = VecDeque::from([start]);
+    while let Some(at) = ahead.pop_front() {
+        for edge in edges.iter().filter(|edge| edge.from == at) {
+            if came[edge.to].is_none() {
+                came[edge.to] = Some(*edge);
+                ahead.push_back(edge.to);
+            }
+        }
+    }
+    let mut ring = Vec::new();
+    let mut at = start;
+    loop {
+        let edge = came[at].expect("a cycle leads back");
+        ring.push(edge);
+        at = edge.from;
+        if at == start {
+            break;
+        }
+    }
+    ring.reverse();
+    Some(ring)
 }
 
 #[cfg(test)]
@@ -60,20 +110,33 @@ mod tests {
     #[test]
     fn a_stage_is_the_longest_way() {
         let diamond = edges(&[(0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (0, 3)]);
-        assert_eq!(stages(5, &diamond), Ok(vec![0, 1, 2, 3, 0]));
+        assert_eq!(stages(5, &diamond), [0, 1, 2, 3, 0]);
+        assert_eq!(cycle(5, &diamond), None);
+    }
+
+    #[test]
+    fn what_goes_round_has_one_stage() {
+        // Round 1, 3 and 2, and on to 4; round 5 alone.
+        let all = edges(&[(0, 1), (1, 3), (3, 2), (2, 1), (2, 4), (0, 5), (5, 5), (5, 4)]);
+        assert_eq!(stages(6, &all), [0, 1, 1, 1, 2, 1]);
+        // Two cycles, one behind the other.
+        let two = edges(&[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4), (4, 3)]);
+        assert_eq!(stages(5, &two), [0, 1, 1, 2, 2]);
     }
 
     #[test]
     fn a_cycle_is_named_without_what_hangs_on_it() {
-        // 3 and 4 wait for the cycle of 1 and 2 but are not part of it.
-        let found = stages(5, &edges(&[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4)])).unwrap_err();
-        let mut ring: Vec<_> = found.iter().map(|edge| (edge.from, edge.to)).collect();
-        ring.sort_unstable();
-        assert_eq!(ring, [(1, 2), (2, 1)]);
-        assert_eq!(found[0].to, found[1].from);
-        // Here the search begins with what hangs on the cycle.
-        let found = stages(4, &edges(&[(0, 2), (2, 3), (3, 2), (3, 1)])).unwrap_err();
-        assert_eq!(found, edges(&[(3, 2), (2, 3)]));
-        assert_eq!(stages(1, &edges(&[(0, 0)])).unwrap_err().len(), 1);
+        // 3 and 4 hang on the cycle of 1 and 2 but are not part of it.
+        let found = cycle(5, &edges(&[(0, 1), (1, 2), (2, 1), (2, 3), (3, 4)])).unwrap();
+        assert_eq!(found, edges(&[(1, 2), (2, 1)]));
+        let found = cycle(4, &edges(&[(0, 2), (2, 3), (3, 2), (3, 1)])).unwrap();
+        assert_eq!(found, edges(&[(2, 3), (3, 2)]));
+        assert_eq!(cycle(1, &edges(&[(0, 0)])).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_cycle_that_nothing_leads_to_is_not_fed() {
+        let all = edges(&[(0, 2), (2, 3), (3, 2), (4, 5), (5, 4), (5, 3)]);
+        assert_eq!(unfed(6, 2, &all), [4]);
     }
 }

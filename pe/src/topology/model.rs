@@ -125,7 +125,17 @@ pub enum Overflow {
     Block,
     /// `shed`: they are dropped and counted, and nobody is held back.
     Shed,
+    /// `spill`: they wait on disk, and nobody is held back before they are so many.
+    Spill {
+        /// `spill_mib`: MiB of them, in each container that emits them.
+        mib: u32,
+    },
 }
+
+/// How much of a stream waits on disk, unless a topology says otherwise.
+pub(super) const SPILL_MIB: u32 = 1024;
+/// The most that a topology may say.
+pub(super) const SPILL_MIB_MAX: u32 = 1 << 20;
 
 /// A declared source.
 #[derive(Clone, Debug, PartialEq)]

@@ -28,10 +28,17 @@ pub struct Plan {
     pub prototypes: Vec<Prototype>,
     /// Who feeds whom, in the order of the fields of [`Edge`].
     pub edges: Vec<Edge>,
-    /// The length of the longest way through the topology, counted in prototypes.
+    /// The length of the longest way through the topology, counted in prototypes; a cycle counts as one.
     pub stages: usize,
     /// What is probably not meant, though it can run.
     pub warnings: Vec<Diagnostic>,
+}
+
+impl Plan {
+    /// Whether an edge is part of a cycle: any other leads to a later stage.
+    pub fn is_cyclic(&self, edge: Edge) -> bool {
+        self.prototypes[edge.from].stage == self.prototypes[edge.to].stage
+    }
 }
 
 /// A stream and what flows in it.
@@ -68,7 +75,7 @@ pub struct Prototype {
     pub trigger: Option<Trigger>,
     /// The windows of each instance, if its type is windowed.
     pub window: Option<WindowSpec>,
-    /// The longest distance from a spout; zero for a spout.
+    /// The longest distance from a spout; zero for a spout, and the same for all of one cycle.
     pub stage: usize,
 }
 

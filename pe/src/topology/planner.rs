@@ -16,7 +16,7 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::graph;
 use super::inputs::{inputs, instances};
 use super::located::Located;
-use super::model::{Delivery, EDGES_MAX, Emits, InputSpec, PeSpec, Topology, Trigger};
+use super::model::{Delivery, EDGES_MAX, Emits, InputSpec, Overflow, PeSpec, Topology, Trigger};
 use super::param::Param;
 use super::params::{ParamValue, Params};
 use super::plan::{Edge, InputPlan, InstancePlan, Plan, Prototype};
@@ -37,6 +37,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
 
     let edges = edges(&declared, &outlets);
     let stages = check_shape(&declared, &edges, &mut problems);
+    check_cycles(topology, &declared, &edges, &mut problems);
     let prototypes = declared
         .iter()
         .zip(inputs)
@@ -245,22 +246,44 @@ fn edges(declared: &[Declared<'_>], outlets: &[Outlet<'_>]) -> Vec<Edge> {
     edges
 }
 
-/// The stages; empty if there is a cycle.
-///
-/// Whether a spout leads to each PE need not be asked: whoever reads, reads what somebody emits,
-/// and following that back without going round ends at what reads nothing, which only a spout may.
+/// The stages; empty if there are too many edges.
 fn check_shape(declared: &[Declared<'_>], edges: &[Edge], problems: &mut Problems) -> Vec<usize> {
     if edges.len() > EDGES_MAX {
         let message = format!("there are more than {EDGES_MAX} edges");
         problems.push(Diagnostic::new(message));
         return Vec::new();
     }
-    match graph::stages(declared.len(), edges) {
-        Ok(stages) => stages,
-        Err(cycle) => {
-            problems.push(cycle_found(declared, &cycle));
-            Vec::new()
-        }
+    graph::stages(declared.len(), edges)
+}
+
+/// A spout must lead to what reads: two that feed each other alone never have anything.
+fn check_fed(declared: &[Declared<'_>], edges: &[Edge], problems: &mut Problems) {
+    let spouts = declared.iter().filter(|declared| declared.pe.is_none()).count();
+    for at in graph::unfed(declared.len(), spouts, edges) {
+        let message = format!("nothing ever comes to {}", quoted(declared[at].name));
+        problems.push(Diagnostic::new(message).at(declared[at].at.clone(), "no spout leads here"));
+    }
+}
+
+/// On each cycle somebody must not wait for the next, or all could wait for each other.
+fn check_cycles(
+    topology: &Topology,
+    declared: &[Declared<'_>],
+    edges: &[Edge],
+    problems: &mut Problems,
+) {
+    if edges.len() > EDGES_MAX {
+        return;
+    }
+    check_fed(declared, edges, problems);
+    let stream = |edge: &Edge| declared[edge.to].inputs()[edge.input].stream.as_str();
+    let blocks = |edge: &&Edge| {
+        let declared = topology.streams.get(stream(edge));
+        declared.is_none_or(|spec| spec.overflow == Overflow::Block)
+    };
+    let waiting: Vec<Edge> = edges.iter().filter(blocks).copied().collect();
+    if let Some(cycle) = graph::cycle(declared.len(), &waiting) {
+        problems.push(cycle_found(declared, &cycle));
     }
 }
 
@@ -272,8 +295,13 @@ fn cycle_found(declared: &[Declared<'_>], cycle: &[Edge]) -> Diagnostic {
     ring.extend(ring.first().copied());
     let closing = cycle[(start + cycle.len() - 1) % cycle.len()];
     let site = declared[closing.to].inputs()[closing.input].stream.span();
-    Diagnostic::new("cycles are not available in this version")
+    let help = format!(
+        "where each waits for the next, all may wait for ever: add [stream.{}] with overflow = \"spill\"",
+        &*declared[closing.to].inputs()[closing.input].stream,
+    );
+    Diagnostic::new("a cycle in which nobody goes on when the next is behind")
         .at(site, format!("a cycle: {}", ring.join(" -> ")))
+        .with_help(help)
 }
 
 /// A warning for each stream that has no reader.

@@ -12,7 +12,8 @@ use super::document::{Document, Entry, Table};
 use super::located::Located;
 use super::model::{
     AckPlan, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Overflow, PARALLELISM_MAX,
-    PENDING_MAX, PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping, StreamSpec, Topology, Trigger,
+    PENDING_MAX, PROTOTYPES_MAX, PeSpec, SPILL_MIB, SPILL_MIB_MAX, SpoutSpec, StatedGrouping,
+    StreamSpec, Topology, Trigger,
 };
 use super::params::ParamValue;
 use crate::window::{COUNT_MAX, Extent, MOST, OVERLAP_MAX, WindowError, WindowSpec};
@@ -23,8 +24,11 @@ const DELIVERIES: &[(&str, Option<Delivery>)] = &[
     ("exactly-once", None),
 ];
 
-const OVERFLOWS: &[(&str, Option<Overflow>)] =
-    &[("block", Some(Overflow::Block)), ("shed", Some(Overflow::Shed)), ("spill", None)];
+const OVERFLOWS: &[(&str, Option<Overflow>)] = &[
+    ("block", Some(Overflow::Block)),
+    ("shed", Some(Overflow::Shed)),
+    ("spill", Some(Overflow::Spill { mib: SPILL_MIB })),
+];
 
 /// Reads a whole file.
 pub(super) fn read(text: &str) -> Result<Topology, Vec<Diagnostic>> {
@@ -109,8 +113,21 @@ fn named<T>(
 
 fn stream(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> StreamSpec {
     let overflow = table.entry("overflow").and_then(|entry| entry.choice(OVERFLOWS, problems));
+    let mut overflow = overflow.map(Located::into_value).unwrap_or_default();
+    if let Some(entry) = table.entry("spill_mib") {
+        match &mut overflow {
+            Overflow::Spill { mib } => {
+                let given = entry.integer(1..=SPILL_MIB_MAX, problems);
+                *mib = given.map_or(*mib, Located::into_value);
+            }
+            Overflow::Block | Overflow::Shed => {
+                let problem = Diagnostic::new("`spill_mib` needs `overflow = \"spill\"`");
+                problems.push(problem.at(entry.key_span(), "nothing waits on disk"));
+            }
+        }
+    }
     table.finish(problems);
-    StreamSpec { overflow: overflow.map(Located::into_value).unwrap_or_default(), at }
+    StreamSpec { overflow, at }
 }
 
 fn spout(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> SpoutSpec {

@@ -740,8 +740,9 @@ words",
         ),
         (
             r#""block""#,
-            r#""spill""#,
-            r#"37:12 "spill" | `overflow = "spill"` is not available in this version | not available | -"#,
+            r#""block"
+spill_mib = 4"#,
+            "38:1 spill_mib | `spill_mib` needs `overflow = \"spill\"` | nothing waits on disk | -",
         ),
         (
             r#""block""#,
@@ -1074,7 +1075,7 @@ emits = "x""#, r#"35:9 "x" | the type `print` emits nothing | leave `emits` out 
         (r#"{ stream = "lines", grouping = "shuffle" }"#, r#"{ stream = "lines" }"#, r#"10:21 "lines" | the input `lines` of `split` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, or grouping = "shuffle", "local-or-shuffle" or "global""#),
         (r#"{ stream = "words", key = ["text"] }"#, r#"{ stream = "words", key = ["text"] }, { stream = "counts" }"#, r#"16:59 "counts" | the input `counts` of `count` needs a key | no instance is chosen | another input has a key, so there is an instance per key; give this one a key too, or give the PE a `parallelism`
 16:59 "counts" | the type `counter` does not take `Count` | its events are `Count` | it takes `Word`
-16:59 "counts" | cycles are not available in this version | a cycle: count -> count | -"#),
+16:59 "counts" | a cycle in which nobody goes on when the next is behind | a cycle: count -> count | where each waits for the next, all may wait for ever: add [stream.counts] with overflow = "spill""#),
         (r#"{ stream = "tops", grouping = "global" }"#, r#"{ stream = "tops", grouping = "global" }, { stream = "counts" }"#, r#"30:63 "counts" | the input `counts` of `merge` needs a key or a grouping | no instance is chosen | the number of instances is fixed, so say which of them gets an event: add a key, or grouping = "shuffle", "local-or-shuffle" or "global""#),
         (r#"[pe.log]
 type = "print"
@@ -1086,7 +1087,7 @@ type = "print"
 input = [{ stream = "errors" }]"#, r#"[pe.log]
 type = "echo"
 input = [{ stream = "echoed" }, { stream = "errors" }]
-emits = "echoed""#, r#"34:21 "echoed" | cycles are not available in this version | a cycle: log -> log | -"#),
+emits = "echoed""#, r#"34:21 "echoed" | a cycle in which nobody goes on when the next is behind | a cycle: log -> log | where each waits for the next, all may wait for ever: add [stream.echoed] with overflow = "spill""#),
         (r#"[pe.log]
 type = "print"
 input = [{ stream = "errors" }]"#, r#"[pe.b]
@@ -1099,7 +1100,7 @@ input = [{ stream = "b" }]
 emits = "a"
 [pe.c]
 type = "print"
-input = [{ stream = "b" }]"#, r#"38:21 "b" | cycles are not available in this version | a cycle: a -> b -> a | -"#),
+input = [{ stream = "b" }]"#, r#"38:21 "b" | a cycle in which nobody goes on when the next is behind | a cycle: a -> b -> a | where each waits for the next, all may wait for ever: add [stream.b] with overflow = "spill""#),
         ("[stream.words]", r#"[pe.a]
 type = "start"
 input = [{ stream = "none" }]
@@ -1124,7 +1125,8 @@ emits = "q"
 type = "echo"
 input = [{ stream = "q" }]
 emits = "r"
-[stream.words]"#, r#"41:21 "r" | cycles are not available in this version | a cycle: p -> q -> r -> p | -"#),
+[stream.words]"#, r#"39:5 p | nothing ever comes to `p` | no spout leads here | -
+41:21 "r" | a cycle in which nobody goes on when the next is behind | a cycle: p -> q -> r -> p | where each waits for the next, all may wait for ever: add [stream.r] with overflow = "spill""#),
         ("[stream.words]", r#"[spout.old]
 type = "old-words"
 emits = "words"

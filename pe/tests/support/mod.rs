@@ -21,8 +21,8 @@ use pe::topology::{Plan, Topology};
 use pe::{
     Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Emits, Event, Holder, Home, Input,
     Layout, Next, Opening, PartitionName, PartitionReport, Phase, Place, Position, Registry,
-    Report, Rows, RunReport, Sink, Spout, SpoutError, TaskHomes, Unit, Waker, active_containers,
-    spread_tasks,
+    Report, Rows, RunReport, Sink, SpillId, Spout, SpoutError, TaskHomes, Unit, Waker,
+    active_containers, spread_tasks,
 };
 use routing::{
     BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal,
@@ -75,6 +75,10 @@ pub(crate) struct Cluster {
     /// Chunks that were given, and what became of those that were staged.
     pub(crate) chunks: VecDeque<(u64, Vec<u8>, ChunkKind)>,
     pub(crate) staged: VecDeque<(u64, Result<(), String>)>,
+    /// What is kept on disk, whether it can be read, and the most bytes that were.
+    pub(crate) spilled: BTreeMap<(ContainerId, SpillId), VecDeque<Vec<u8>>>,
+    pub(crate) is_readable: bool,
+    pub(crate) spilled_peak: usize,
     places: Vec<Place>,
     table: SlotTable,
     slots: Vec<Home<NodeId>>,
@@ -118,6 +122,9 @@ impl Cluster {
             holders: Vec::new(),
             chunks: VecDeque::new(),
             staged: VecDeque::new(),
+            spilled: BTreeMap::new(),
+            is_readable: true,
+            spilled_peak: 0,
             places: Vec::new(),
             table: SlotTable::of_one(NodeId(1), SLOTS),
             slots: Vec::new(),
@@ -271,6 +278,7 @@ impl Cluster {
 
     /// A node is gone, with all that was on its way from and to it.
     pub(crate) fn kill(&mut self, node: NodeId) {
+        self.spilled.retain(|(id, _), _| id.node != node);
         self.containers.retain(|id, _| id.node != node);
         self.dirty.retain(|id| id.node != node);
         self.ways.retain(|way, _| match way {
@@ -365,6 +373,16 @@ impl Cluster {
                 self.chunks.push_back((handoff, bytes, kind));
             }
             Action::Bury(letter) => self.letters.push(letter),
+            Action::Spill(id, bytes) => {
+                self.spilled.entry((from, id)).or_default().push_back(bytes);
+                let bytes = self.spilled.values().flatten().map(Vec::len).sum();
+                self.spilled_peak = self.spilled_peak.max(bytes);
+            }
+            Action::Unspill(id) => {
+                let kept = self.spilled.get_mut(&(from, id)).and_then(VecDeque::pop_front);
+                let bytes = kept.filter(|_| self.is_readable).map(Bytes::from);
+                self.push(Way::Own(from), Thing::Input(from, Input::Unspilled(id, bytes)));
+            }
             Action::Explained { holders, .. } => self.holders.extend(holders),
             Action::Staged { handoff, outcome } => self.staged.push_back((handoff, outcome)),
             Action::Stopped => {

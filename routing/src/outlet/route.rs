@@ -2,7 +2,7 @@
 
 use super::order::Order;
 use super::picks::Picks;
-use super::{Dropped, Lane, ROWS_MAX, Ready, Spread};
+use super::{Dropped, Excess, Lane, Passage, ROWS_MAX, Ready, Spread};
 use crate::column::narrow;
 use crate::{Batch, Columns, Event, Key, KeyFields, Owing, Packed};
 
@@ -17,8 +17,7 @@ pub(super) struct Route<E: Event> {
     pub(super) here: usize,
     next: usize,
     pub(super) over: usize,
-    /// Whether a batch for a lane over its budget is dropped, and nobody held back.
-    pub(super) is_shedding: bool,
+    pub(super) excess: Excess,
     pub(super) dropped: Dropped,
     /// The rows of the batch being sealed.
     order: Order,
@@ -47,7 +46,7 @@ pub(super) struct OpenLane<E: Event> {
 /// Where batches leave an outlet.
 pub(super) struct Exit<'o, E: Event> {
     pub(super) route: usize,
-    pub(super) is_forwarded: bool,
+    pub(super) passage: Passage,
     pub(super) ready: &'o mut Vec<Ready>,
     pub(super) spare: &'o mut Vec<Box<Batch<E>>>,
     pub(super) owing: &'o mut Owing,
@@ -57,10 +56,16 @@ impl<E: Event> Exit<'_, E> {
     pub(super) fn send(&mut self, to: &mut OpenLane<E>, batch: Box<Batch<E>>) {
         let rows = narrow(batch.len());
         let weight = if to.is_near { 1 } else { narrow(batch.columns.bytes() / 1024 + 1) };
+        let is_over = to.out >= to.budget;
         to.out = to.out.saturating_add(weight);
         to.unconfirmed += u64::from(rows);
-        let (route, lane, is_forwarded) = (self.route, to.lane, self.is_forwarded);
-        self.ready.push(Ready { route, lane, batch, rows, weight, is_forwarded });
+        let (route, lane, passage) = (self.route, to.lane, self.passage);
+        self.ready.push(Ready { route, lane, batch, rows, weight, passage, is_over });
+    }
+
+    /// How many of some events leave for the first time.
+    fn first(&self, events: u64) -> u64 {
+        if self.passage == Passage::Emitted { events } else { 0 }
     }
 }
 
@@ -74,7 +79,7 @@ impl<E: Event> Route<E> {
             here: usize::MAX,
             next: 0,
             over: 0,
-            is_shedding: false,
+            excess: Excess::Blocks,
             dropped: Dropped::default(),
             order: Order::default(),
             picks: Picks::default(),
@@ -155,20 +160,18 @@ impl<E: Event> Route<E> {
         }
         let lost = self.choose(&mut batch);
         self.dropped.no_such_task += lost;
-        self.left += if exit.is_forwarded { 0 } else { lost };
+        self.left += exit.first(lost);
         for lane in 0..self.lanes.len() {
             let rows = self.order.of(lane);
             if rows.is_empty() || lane == self.here {
                 continue;
             }
-            // What is passed on goes alone: its company would pass as passed on, too.
-            let waiting = if exit.is_forwarded { None } else { self.lanes[lane].open.take() };
+            // What is sent on goes alone: its company would pass as sent on, too.
+            let is_alone = exit.passage != Passage::Emitted;
+            let waiting = if is_alone { None } else { self.lanes[lane].open.take() };
             let mut filled = waiting.unwrap_or_else(|| exit.spare.pop().unwrap_or_default());
             filled.extend_owed(&batch, rows, exit.owing);
-            if exit.is_forwarded
-                || filled.columns.rows() * 2 > ROWS_MAX
-                || filled.columns.is_heavy()
-            {
+            if is_alone || filled.columns.rows() * 2 > ROWS_MAX || filled.columns.is_heavy() {
                 self.leave(lane, filled, exit);
             } else {
                 self.lanes[lane].open = Some(filled);
@@ -196,7 +199,7 @@ impl<E: Event> Route<E> {
 
     /// A batch leaves by every lane: by the last itself, by the others as a copy.
     fn send_to_all(&mut self, mut batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
-        self.left += if exit.is_forwarded { 0 } else { batch.len() as u64 };
+        self.left += exit.first(batch.len() as u64);
         let last = self.lanes.len() - 1;
         let mut rows = std::mem::take(&mut self.whole);
         rows.clear();
@@ -249,7 +252,7 @@ impl<E: Event> Route<E> {
 
     /// A batch leaves by a lane.
     pub(super) fn leave(&mut self, lane: usize, batch: Box<Batch<E>>, exit: &mut Exit<'_, E>) {
-        self.left += if exit.is_forwarded { 0 } else { batch.len() as u64 };
+        self.left += exit.first(batch.len() as u64);
         self.depart(lane, batch, exit);
     }
 
@@ -271,12 +274,13 @@ impl<E: Event> Route<E> {
     /// Whether a batch for a lane is dropped. What is passed on is not: it is bounded by what was on its way.
     fn is_shed(&self, lane: usize, exit: &Exit<'_, E>) -> bool {
         let to = &self.lanes[lane];
-        self.is_shedding && !exit.is_forwarded && to.out >= to.budget
+        let is_new = exit.passage == Passage::Emitted;
+        self.excess == Excess::IsShed && is_new && to.out >= to.budget
     }
 
     /// Whether somebody is held back.
     pub(super) fn is_over_budget(&self) -> bool {
-        self.over > 0 && !self.is_shedding
+        self.over > 0 && self.excess == Excess::Blocks
     }
 
     /// Takes the rows that wait for company out of the lanes of a former view.

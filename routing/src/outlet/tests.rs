@@ -58,7 +58,8 @@ struct Left {
 fn leave(outlet: &mut Outlet<Word>) -> Vec<Left> {
     let mut all = Vec::new();
     for ready in std::mem::take(outlet.ready()) {
-        let Ready { route, lane, batch, rows: count, weight, is_forwarded } = ready;
+        let Ready { route, lane, batch, rows: count, weight, passage, .. } = ready;
+        let is_forwarded = passage == Passage::Forwarded;
         let batch = batch.downcast::<Batch<Word>>().unwrap();
         let group = batch.group(0, usize::MAX);
         let row = |at| {
@@ -345,7 +346,7 @@ fn what_is_passed_on_has_no_company() {
         other.columns.push(WordRef { text: word, n: n as u64 });
     }
     let rows: Vec<_> = (10..60).collect();
-    outlet.forward(0, &other, &rows);
+    outlet.send_on(0, Passage::Forwarded, &other, &rows);
     let left = leave(&mut outlet);
     assert!(left.iter().all(|left| left.is_forwarded));
     let mut passed: Vec<_> = left.iter().flat_map(|left| &left.rows).map(|(_, n)| *n).collect();

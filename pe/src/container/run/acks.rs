@@ -6,6 +6,7 @@
 //! of them than of events, and whatever is held back, they get through.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use membership::NodeId;
@@ -69,7 +70,7 @@ impl Acks {
     }
 
     /// Takes acks in their order.
-    fn take(&mut self, acks: &mut Vec<Ack>) {
+    pub(super) fn take(&mut self, acks: &mut Vec<Ack>) {
         let Some(ledger) = &mut self.ledger else { return acks.clear() };
         let mut last = 0;
         let mut complete = Vec::new();
@@ -144,7 +145,10 @@ fn pay(joints: &mut BTreeMap<u64, (u64, Vec<Ack>)>, ack: Ack) -> Vec<Ack> {
     let Some((owed, _)) = joints.get_mut(&ack.root) else { return Vec::new() };
     *owed ^= ack.edges;
     if *owed != 0 {
-        return Vec::new();
+        // What is still alive keeps those alive for whom it stands.
+        let parents = joints.get(&ack.root).filter(|_| ack.edges == 0).map(|(_, parents)| parents);
+        let alive = parents.into_iter().flatten().map(|of| Ack { root: of.root, edges: 0 });
+        return alive.collect();
     }
     joints.remove(&ack.root).map(|(_, parents)| parents).unwrap_or_default()
 }
@@ -205,10 +209,15 @@ impl Run {
 
     /// Gives up the trees of a batch that is dropped.
     pub(super) fn fail_batch(&mut self, edge: usize, batch: &(dyn std::any::Any + Send)) {
-        let why = Failure::Dropped;
         let runs = self.edges[edge].event.batches.runs(batch);
-        let of_trees = runs.iter().filter(|run| run.root != 0);
-        let mut fails: Vec<_> = of_trees.map(|run| Fail { root: run.root, why }).collect();
+        let of_trees = runs.iter().map(|run| run.root).filter(|root| *root != 0);
+        self.give_up_trees(of_trees.collect());
+    }
+
+    /// Gives up trees of which something is dropped.
+    pub(super) fn give_up_trees(&mut self, roots: Vec<u64>) {
+        let why = Failure::Dropped;
+        let mut fails: Vec<_> = roots.into_iter().map(|root| Fail { root, why }).collect();
         self.acks.give_up(&mut fails);
     }
 
@@ -388,6 +397,12 @@ impl Run {
         let Some(ledger) = &mut self.acks.ledger else { return };
         ledger.set_now(desk.now);
         ledger.tick(is_held);
+        if self.next_touch <= desk.now {
+            // Often enough that nobody gives them up meanwhile.
+            self.next_touch =
+                desk.now + self.plan.acks.map_or(Duration::MAX, |acks| acks.timeout / 4);
+            self.touch();
+        }
         self.keep_books(out);
     }
 
@@ -463,6 +478,10 @@ impl Run {
         }
         for (host, parcel) in self.gate.kept() {
             note(host, Held::Kept, count(&self.edges, parcel));
+        }
+        for (edge, side) in self.plan.edges.iter().zip(&self.edges) {
+            let spilled = side.spill.as_ref().map_or(0, |spill| spill.batches_of(root));
+            note(edge.to, Held::Spilled, spilled);
         }
         for (at, slot) in self.hosts.iter_mut().enumerate() {
             slot.queue.iter().for_each(|parcel| note(at, Held::Queued, count(&self.edges, parcel)));

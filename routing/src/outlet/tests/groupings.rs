@@ -299,7 +299,7 @@ proptest! {
         let budget = Budget { batches: 2, kibibytes: 3 };
         let mut outlet = Outlet::default();
         outlet.connect(KeyFields(vec![0]));
-        outlet.shed(0);
+        outlet.set_excess(0, Excess::IsShed);
         outlet.lead(0, ME, Lanes { lanes, spread }, budget);
         let mut under_way: Vec<Left> = Vec::new();
         let mut last = BTreeMap::<u32, u64>::new();
@@ -359,7 +359,7 @@ fn two_choices_divide_what_a_hash_cannot() {
 #[test]
 fn a_lane_over_its_budget_is_shed_alone() {
     let mut outlet = by(&[0], vec![lane(1, 1), lane(1, 2)], Spread::All);
-    outlet.shed(0);
+    outlet.set_excess(0, Excess::IsShed);
     push(&mut outlet, &some_words(6 * ROWS_MAX as u64));
     // Four near batches each, and then only the one that confirms.
     assert_eq!(outlet.dropped().shed, 2 * 2 * ROWS_MAX as u64);
@@ -375,14 +375,14 @@ fn a_lane_over_its_budget_is_shed_alone() {
 #[test]
 fn what_is_passed_on_is_not_shed() {
     let mut outlet = by(&[0], vec![lane(1, 1)], Spread::Only);
-    outlet.shed(0);
+    outlet.set_excess(0, Excess::IsShed);
     push(&mut outlet, &some_words(9 * ROWS_MAX as u64));
     assert_eq!(outlet.dropped().shed, 5 * ROWS_MAX as u64);
     leave(&mut outlet);
     let mut other = Batch::<Word>::default();
     some_words(10).iter().for_each(|text| other.columns.push(WordRef { text, n: 0 }));
-    outlet.forward(0, &other, &[1, 2, 3]);
-    outlet.forward_to(0, lane(1, 1), true, &other, &[4]);
+    outlet.send_on(0, Passage::Forwarded, &other, &[1, 2, 3]);
+    outlet.send_to(0, Passage::Forwarded, (lane(1, 1), true), &other, &[4]);
     let rows: Vec<_> = rows_of(&mut outlet).iter().map(|(_, rows)| rows.len()).collect();
     assert_eq!((rows, outlet.dropped()), (vec![3, 1], Dropped::default()));
 }
@@ -394,7 +394,7 @@ fn an_edge_that_does_not_shed_still_holds_back() {
         Lanes { lanes: vec![lane(1, 1)], spread: Spread::Only },
         Lanes { lanes: vec![lane(1, 2)], spread: Spread::Only },
     ]);
-    outlet.shed(0);
+    outlet.set_excess(0, Excess::IsShed);
     push(&mut outlet, &some_words(4 * ROWS_MAX as u64));
     assert!(outlet.is_over_budget());
     outlet.credit(1, lane(1, 2), ROWS_MAX as u64, 1);
