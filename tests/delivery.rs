@@ -171,8 +171,8 @@ params = {{ path = {:?}, format = "tsv" }}
     let letter_of_two = || {
         let (_, listed, _) = run(&["dlq", "ls", "--json", "--http", &http]);
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-        let letters = listed["letters"].as_array().unwrap().iter();
-        letters.cloned().find(|letter| letter["json"] == r#"{"text":"two"}"#).unwrap()
+        let mut letters = listed["letters"].as_array().unwrap().iter();
+        letters.find(|letter| letter["json"] == r#"{"text":"two"}"#).unwrap().clone()
     };
     let id = letter_of_two()["id"].to_string();
     let (code, shown, _) = run(&["dlq", "show", &id, "--http", &http]);
