@@ -50,6 +50,14 @@ impl App {
         self
     }
 
+    /// Registers a type of spout in Storm's words under the name that topology files have for it: see
+    /// [`crate::storm`]. A name that is taken means the new type from now on.
+    #[must_use]
+    pub fn storm_spout<S: crate::storm::Spout>(mut self, name: &str) -> Self {
+        self.program.registry = self.program.registry.storm_spout::<S>(name);
+        self
+    }
+
     /// Registers a type of spout under the name that topology files have for it. A name that is taken
     /// means the new type from now on.
     #[must_use]

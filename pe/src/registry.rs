@@ -13,7 +13,7 @@ use routing::{Choice, FieldKind, KeyFields};
 use crate::host::{
     AnyHost, Blueprint, ChooseTask, Panic, SinkHost, SourceHost, TasksHost, choice, contain, keyed,
 };
-use crate::storm::{Bolt, Bolts};
+use crate::storm::{self, Bolt, Bolts};
 use crate::topology::{
     Accepts, Catalog, Grouping, InputPlan, InstancePlan, Param, Params, PeSchema, Plan, Prototype,
     SpoutSchema, StatedGrouping,
@@ -109,6 +109,15 @@ impl Registry {
     #[must_use]
     pub fn bolt<B: Bolt>(self, name: &str) -> Self {
         self.pe::<Bolts<B>>(name)
+    }
+
+    /// Registers a type of spout in Storm's words: see [`crate::storm`].
+    ///
+    /// # Panics
+    /// As [`Self::pe`].
+    #[must_use]
+    pub fn storm_spout<S: storm::Spout>(self, name: &str) -> Self {
+        self.spout::<storm::Spouts<S>>(name)
     }
 
     /// Registers a spout type.

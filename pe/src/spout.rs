@@ -100,10 +100,10 @@ pub trait Spout: Send + Sized + 'static {
         Self::open(opening)
     }
 
-    /// Some of what was emitted is read again, beside what goes on: so many events behind a position. For who
-    /// wants to know; nothing need be done.
-    fn failed(&mut self, position: Position, events: u64) {
-        let _ = (position, events);
+    /// A tree of what was emitted is read again, beside what goes on: so many events, behind `skip` others behind
+    /// a position. For who wants to know; nothing need be done.
+    fn failed(&mut self, position: Position, skip: u64, events: u64) {
+        let _ = (position, skip, events);
     }
 
     /// It is about to be polled for the first time.

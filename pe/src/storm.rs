@@ -2,14 +2,15 @@
 //!
 //! A bolt is a PE with a fixed number of instances, its tasks: the topology file says `parallelism` and a
 //! grouping. Nothing here is another engine; [`Bolts`] turns each call of a PE into the one that Storm has
-//! for it. What is a spout in Storm is [`Spout`](crate::Spout): `nextTuple` is its `poll`, and since a spout can be
-//! opened again where it has been, it need not keep what is pending: `ack` says how far all is done with
-//! ([`committed`](crate::Spout::committed)), and after a `fail` the engine reads again
-//! ([`reopen`](crate::Spout::reopen), [`failed`](crate::Spout::failed)).
+//! for it, and a [`Spout`] of here is one of the engine's.
+
+mod spout;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::spout::Spouts;
+pub use self::spout::{Spout, SpoutCollector};
 use crate::topology::{Param, Params};
 use crate::{Anchor, Ctx, Emits, Event, EventRef, Inputs, KeyRef, On, Outputs, Pe, Removal};
 

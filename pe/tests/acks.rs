@@ -10,12 +10,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pe::{
-    Anchor, Ctx, Event, Failure, Held, Input, On, Param, Params, Pe, Position, Registry, RunReport,
+    Anchor, Ctx, Event, Failure, Held, Input, Next, On, Param, Params, Pe, Position, Registry,
+    RunReport, storm,
 };
 use proptest::prelude::*;
 use routing::ContainerId;
 use serde::{Deserialize, Serialize};
-use support::{Cluster, Feed, Lend, Written, at, feed, host};
+use support::{Cluster, Feed, Lend, Written, at, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
 mod support;
@@ -431,6 +432,90 @@ fn a_poisonous_event_is_a_dead_letter_in_the_end() {
     let partition = &report.hosts[host(&cluster.plans[0], "items")].partitions[0];
     assert_eq!((partition.position.offset, partition.is_exhausted), (10, true));
     assert_eq!(written.take(), Vec::<String>::new());
+}
+
+/// A spout in Storm's words, which notes what it is told.
+struct Counting {
+    task: storm::TaskContext,
+    next: u64,
+}
+
+impl storm::Spout for Counting {
+    type Out = Item;
+
+    fn tasks(_: &Params) -> u32 {
+        2
+    }
+
+    fn open(_: &Params, task: storm::TaskContext, first: u64) -> Result<Self, pe::SpoutError> {
+        Ok(Self { task, next: first })
+    }
+
+    fn next_tuple(
+        &mut self,
+        collector: &mut storm::SpoutCollector<'_, '_, Item>,
+    ) -> Result<Next, pe::SpoutError> {
+        if self.next == 50 {
+            return Ok(Next::Exhausted);
+        }
+        let id = u64::from(self.task.task * 100) + self.next;
+        collector.emit(ItemRef { id, path: "" });
+        self.next += 1;
+        Ok(Next::More)
+    }
+
+    fn ack(&mut self, tuple: u64) {
+        log(format!("{} acks {tuple}", self.task.task));
+    }
+
+    fn fail(&mut self, tuple: u64) {
+        log(format!("{} fails {tuple}", self.task.task));
+    }
+}
+
+/// Fails what it sees for the first time, if it is told to.
+#[derive(Default, Serialize, Deserialize)]
+struct Hesitant {
+    has_seen: bool,
+}
+
+impl Pe for Hesitant {
+    type In = Item;
+    type Out = ();
+}
+
+impl On<Item> for Hesitant {
+    fn on(&mut self, item: ItemRef<'_>, ctx: &mut Ctx<'_, ()>) {
+        if !std::mem::replace(&mut self.has_seen, true) && item.id % 20 == 7 {
+            ctx.fail();
+        }
+    }
+}
+
+/// Each tuple is acked once and in order, what failed is said to have, and is read again by the engine.
+#[test]
+fn a_spout_in_storms_words_is_told_of_each_tuple() {
+    let registry = Registry::new().storm_spout::<Counting>("counting").pe::<Hesitant>("hesitant");
+    let text = r#"
+        name = "test"
+        delivery = "at-least-once"
+        spout.items = { type = "counting", emits = "items" }
+        pe.hesitant = { type = "hesitant", input = [{ stream = "items", key = ["id"] }] }"#;
+    let mut cluster = Cluster::new(registry, text, &[1], 1);
+    drop(logged());
+    cluster.open("items", &["0", "1"]);
+    cluster.pass(Duration::from_secs(2));
+    let report = cluster.report();
+    assert_eq!((report.trees.completed, report.trees.pending, report.trees.replays), (100, 0, 6));
+    let told = logged();
+    for task in 0..2 {
+        let of = |what: &str| -> Vec<String> {
+            let start = format!("{task} {what} ");
+            told.iter().filter_map(|line| line.strip_prefix(&start)).map(str::to_owned).collect()
+        };
+        assert_eq!(of("acks"), (0..50).map(|tuple| tuple.to_string()).collect::<Vec<_>>());
+        assert_eq!(of("fails"), ["7", "27", "47"]);
+    }
 }
 
 /// Of a tree that waits, it is said who has what of it.

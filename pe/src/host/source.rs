@@ -250,8 +250,10 @@ impl<S: Spout> SourceHost<S> {
             let (position, params) = (again.replay.start, &*self.desk.plan.params);
             let opening = Opening { name: &partition.name, position, params, now, waker };
             for &(tree, _) in &again.replay.trees {
-                let events = u64::from(tree) * ledger.granularity();
-                if let Err(cause) = contain(|| partition.spout.failed(position, events)) {
+                let events = ledger.granularity();
+                let skip = u64::from(tree) * events;
+                let events = events.min(again.replay.events.saturating_sub(skip));
+                if let Err(cause) = contain(|| partition.spout.failed(position, skip, events)) {
                     self.desk.tally.panics += 1;
                     tracing::error!(spout = %self.desk.plan.name, "`failed` panicked: {}", cause.text());
                 }
