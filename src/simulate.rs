@@ -89,6 +89,10 @@ impl SimArgs {
             return Ok(());
         }
         let is_at_least_once = self.delivery == Promise::AtLeastOnce;
+        if let Some(flaw) = self.flaw.filter(|flaw| flaw.is_of_acks() && !is_at_least_once) {
+            let why = format!("`{flaw}` breaks nothing without `--delivery at-least-once`");
+            return Err(Failure::new(Exit::Usage, why));
+        }
         // With its disk goes what a node knew of its partitions.
         let is_meant = |kind: &FaultKind| !is_at_least_once || *kind != FaultKind::Wipe;
         let all = || FaultKind::ALL.iter().copied().filter(is_meant).collect();

@@ -26,11 +26,20 @@ pub enum Flaw {
     Quorum,
     /// A partition is passed on and read on.
     DoubleToken,
+    /// Events are acked when they leave their node, and not when they were handled. This and what follows is in what
+    /// at-least-once adds.
+    AckEarly,
+    /// Acks from another node are applied twice.
+    AckTwice,
+    /// What was read is said to be done with.
+    CommitEarly,
+    /// A partition is opened behind more than was done with.
+    Skip,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Fsync,
         Self::Resend,
         Self::Fence,
@@ -39,6 +48,10 @@ impl Flaw {
         Self::Order,
         Self::Quorum,
         Self::DoubleToken,
+        Self::AckEarly,
+        Self::AckTwice,
+        Self::CommitEarly,
+        Self::Skip,
     ];
 
     /// Its name on the command line.
@@ -52,6 +65,25 @@ impl Flaw {
             Self::Order => "order",
             Self::Quorum => "quorum",
             Self::DoubleToken => "double-token",
+            Self::AckEarly => "ack-early",
+            Self::AckTwice => "ack-twice",
+            Self::CommitEarly => "commit-early",
+            Self::Skip => "skip",
+        }
+    }
+
+    /// Whether it is in what at-least-once adds, so that nothing comes of it otherwise.
+    pub fn is_of_acks(self) -> bool {
+        match self {
+            Self::AckEarly | Self::AckTwice | Self::CommitEarly | Self::Skip => true,
+            Self::Fsync
+            | Self::Resend
+            | Self::Fence
+            | Self::Seal
+            | Self::Stage
+            | Self::Order
+            | Self::Quorum
+            | Self::DoubleToken => false,
         }
     }
 }

@@ -16,7 +16,7 @@ use node::link::credits_of;
 use node::{Action, Ending, Event, Input, Message, NodeCore, Offsets};
 use pe::topology::Plan;
 use pe::{Container, Registry, SpillId, Waker};
-use routing::{BatchKind, Frame, FrameHeader, FrameKind};
+use routing::{Ack, BatchKind, Frame, FrameBuilder, FrameHeader, FrameKind, Runs, seal};
 
 use crate::Chance;
 use crate::disk::NodeRecord;
@@ -280,6 +280,9 @@ impl Process {
                 for batch in frame {
                     let (header, body) = batch.expect("nor what a frame holds");
                     let (to, is_fence) = (header.to, header.kind == BatchKind::Fence);
+                    if self.flaw == Some(Flaw::AckTwice) && header.kind == BatchKind::Acks {
+                        self.post(to, pe::Input::Arrived(from, header, body.clone()));
+                    }
                     let input = pe::Input::Arrived(from, header, body);
                     if self.flaw == Some(Flaw::Order) && !is_fence {
                         self.late.push_back((now + LATE, to, input));
@@ -413,13 +416,21 @@ impl Process {
         for action in actions {
             match action {
                 pe::Action::Post(to, input) => self.post(to, input),
-                pe::Action::Send(to, frame) => {
+                pe::Action::Send(to, mut frame) => {
+                    if self.flaw == Some(Flaw::AckEarly) {
+                        frame = self.ack_early(own, frame);
+                    }
                     self.links.send(now, to, FrameKind::Batches, frame, out);
                 }
                 pe::Action::Credit { node, credit, rows, weight } => {
                     self.links.credit(now, node, (credit, rows, weight), out);
                 }
-                pe::Action::Report(report) => self.inputs.push_back(Input::Reported(report)),
+                pe::Action::Report(mut report) => {
+                    if self.flaw == Some(Flaw::CommitEarly) {
+                        commit_early(&mut report, step.ledger);
+                    }
+                    self.inputs.push_back(Input::Reported(report));
+                }
                 pe::Action::Closed { topology, prototype, name, state } => {
                     self.inputs.push_back(Input::Closed { topology, prototype, name, state });
                 }
@@ -445,6 +456,35 @@ impl Process {
                 pe::Action::Stopped => self.inputs.push_back(Input::Stopped(own)),
             }
         }
+    }
+
+    /// With that flaw, the trees planted in a container need not wait for what leaves it: the ids of a frame are acked
+    /// here and now, and whoever handles it has none to ack.
+    fn ack_early(&mut self, own: u16, mut frame: Vec<u8>) -> Vec<u8> {
+        // On the wire: how many runs, and of each its tree, its id and its first row.
+        const RUNS: usize = 4;
+        const RUN: usize = 20;
+        const EDGE: std::ops::Range<usize> = 8..16;
+        seal(&mut frame, FrameKind::Batches, 0);
+        let header = frame.first_chunk().expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("it was just sealed");
+        let batches = Frame::new(header, Bytes::from(frame).slice(FrameHeader::LEN..));
+        let mut builder = FrameBuilder::default();
+        for batch in batches.expect("it was just sealed") {
+            let (header, body) = batch.expect("a container does not make others");
+            let mut body = body.to_vec();
+            if matches!(header.kind, BatchKind::Direct | BatchKind::Forwarded) {
+                let runs = Runs::of_wire(header.rows, &body).expect("they come first");
+                let mut acks = Vec::new();
+                for (at, run) in runs.as_slice().iter().enumerate() {
+                    acks.push(Ack { root: run.root, edges: run.edge });
+                    body[RUNS + at * RUN..][EDGE].fill(0);
+                }
+                self.post(own, pe::Input::Acked { topology: header.topology, acks });
+            }
+            builder.push(header, |out| out.extend_from_slice(&body));
+        }
+        builder.take()
     }
 
     fn all(&mut self, input: impl Fn() -> pe::Input) {
@@ -491,7 +531,10 @@ impl Process {
                 }
                 out.keep = Some(offsets);
             }
-            Action::Open { container, topology, prototype, name, position, skip } => {
+            Action::Open { container, topology, prototype, name, position, mut skip } => {
+                if self.flaw == Some(Flaw::Skip) {
+                    skip *= 2;
+                }
                 let open = pe::Input::Open { topology, prototype, name, position, skip };
                 self.post(container, open);
             }
@@ -526,10 +569,23 @@ impl Process {
                 | Flaw::Stage
                 | Flaw::Order
                 | Flaw::Quorum
-                | Flaw::DoubleToken,
+                | Flaw::DoubleToken
+                | Flaw::AckEarly
+                | Flaw::AckTwice
+                | Flaw::CommitEarly
+                | Flaw::Skip,
             )
             | None => false,
         }
+    }
+}
+
+/// With that flaw, a container says that all its spouts have read is done with.
+fn commit_early(report: &mut pe::Report, ledger: &Ledger) {
+    let hosts = report.runs.iter_mut().flat_map(|run| &mut run.hosts);
+    for partition in hosts.flat_map(|host| &mut host.partitions) {
+        let name = partition.name.as_str().parse().expect("the workload numbers its partitions");
+        (partition.position.offset, partition.skip) = (ledger.emitted_of(name), 0);
     }
 }
 

@@ -433,23 +433,28 @@ impl Ledger {
 
     /// Trees of a portion that are to be read again now.
     pub(crate) fn replay(&mut self) -> Option<Replay> {
-        let &(at, portion) = self.due.first().filter(|(at, _)| *at <= self.now)?;
-        self.due.remove(&(at, portion));
         let (now, most) = (self.now, self.plan.attempts);
-        let of = &mut self.portions[portion as usize];
         let mut trees = Vec::new();
-        for (&tree, retry) in &mut of.retries {
-            if retry.due.take_if(|due| *due <= now).is_some() {
-                let is_last = retry.attempts >= most;
-                trees.push((tree, is_last.then_some((retry.why, retry.attempts))));
+        let mut portion = 0;
+        // Of what was due since, all may have been given with the portion before.
+        while trees.is_empty() {
+            let &(at, next) = self.due.first().filter(|(at, _)| *at <= now)?;
+            self.due.remove(&(at, next));
+            portion = next;
+            for (&tree, retry) in &mut self.portions[portion as usize].retries {
+                if retry.due.take_if(|due| *due <= now).is_some() {
+                    let is_last = retry.attempts >= most;
+                    trees.push((tree, is_last.then_some((retry.why, retry.attempts))));
+                }
             }
         }
+        let of = &self.portions[portion as usize];
         if let Some(next) = of.retries.values().filter_map(|retry| retry.due).min() {
             self.due.insert((next, portion));
         }
         self.tally.replays += trees.iter().filter(|(_, dead)| dead.is_none()).count() as u64;
         let (reading, start, events) = (of.reading, of.start, of.events);
-        (!trees.is_empty()).then_some(Replay { portion, reading, start, events, trees })
+        Some(Replay { portion, reading, start, events, trees })
     }
 
     /// Trees were not read again, since they cannot be: they are done with.
@@ -528,3 +533,6 @@ impl Ledger {
         shown.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

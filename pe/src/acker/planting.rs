@@ -67,7 +67,7 @@ enum What<'l> {
         events: u64,
         buried: &'l mut Vec<Buried>,
         /// A tree that was given up again before it was whole.
-        lost: Option<u16>,
+        lost: Option<Growing>,
     },
 }
 
@@ -99,7 +99,7 @@ impl<'l> Planting<'l> {
         buried: &'l mut Vec<Buried>,
     ) -> Self {
         let is_live = |growing: &Growing| ledger.is_growing(replay.portion, *growing);
-        let lost = growing.filter(|growing| !is_live(growing)).map(|(tree, _)| tree);
+        let lost = growing.filter(|growing| !is_live(growing));
         let growing = growing.filter(is_live);
         let (trees, events) = (&replay.trees[..], replay.events);
         let what = What::Again { trees, at: 0, events, buried, lost };
@@ -107,12 +107,16 @@ impl<'l> Planting<'l> {
     }
 
     /// The poll has ended: how many events of the portion there were so far, and which tree goes on growing if there
-    /// are more.
+    /// are more. One that was given up is named until another grows, since the rest of it may come in any later poll.
     pub(crate) fn end_again(mut self, events: u64) -> (u64, Option<Growing>) {
         let growing = self.growing.take_if(|_| self.event < events);
         self.close();
         self.ledger.trim();
-        (self.event, growing)
+        let lost = match self.what {
+            What::Again { lost, .. } => lost,
+            What::Fresh { .. } => None,
+        };
+        (self.event, growing.or(lost))
     }
 
     /// The poll has ended, at a position, and perhaps there is more at once: then the last tree goes on growing. How
@@ -158,7 +162,7 @@ impl Plant for Planting<'_> {
             }
             What::Fresh { .. } => {}
             What::Again { events, .. } if event >= *events => return Fate::LeftOut,
-            What::Again { lost: Some(lost), .. } if *lost == tree => return Fate::LeftOut,
+            What::Again { lost: Some((lost, _)), .. } if *lost == tree => return Fate::LeftOut,
             What::Again { trees, at, .. } => {
                 while trees.get(*at).is_some_and(|(wanted, _)| *wanted < tree) {
                     *at += 1;
