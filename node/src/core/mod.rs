@@ -337,7 +337,11 @@ impl NodeCore {
     fn link_broke(&mut self, now: Time, node: NodeId) {
         let since = self.view.as_ref().zip(self.seat(node));
         if let Some(since) = since.map(|(view, seat)| view.body.since(seat)) {
-            self.broken.entry(node).or_insert((now, since));
+            let broken = self.broken.entry(node).or_insert((now, since));
+            // One that a view has mended since is another.
+            if broken.1 != since {
+                *broken = (now, since);
+            }
         }
     }
 

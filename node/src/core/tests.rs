@@ -1,4 +1,4 @@
-//! Links: to which life of a node they are.
+//! Links: to which life of a node they are, and when a broken one is mended.
 
 use membership::Run;
 use membership::view_log::{ClusterId, Config, Digest, DiskId, Generation, Head, Record, Start};
@@ -104,4 +104,18 @@ fn a_link_is_to_a_later_life_than_the_view_names() {
     out.clear();
     core.install(now, view(4, (1, 2)), &mut out);
     assert_eq!(connected(&out), []);
+}
+
+/// A link that breaks again just after a view has mended it is mended again.
+#[test]
+fn a_link_that_breaks_again_is_mended_again() {
+    let mut core = core();
+    core.link_broke(Time::default(), OTHER);
+    let mut anew = view(4, (1, 2)).as_ref().clone();
+    anew.body.anew.insert(OTHER, Epoch(4));
+    core.install(Time::default(), Arc::new(anew), &mut Vec::new());
+    core.link_broke(Time(BROKEN), OTHER);
+    core.causes.clear();
+    core.mend(Time(2 * BROKEN));
+    assert_eq!(core.causes, [Cause::Broken(OTHER, Epoch(4))]);
 }
