@@ -27,6 +27,12 @@ fn run_all(campaign: &Campaign, seeds: impl Iterator<Item = u64>) -> Totals {
     totals
 }
 
+/// All faults but the one that nothing can be done about: with its disk goes what a node knew of its partitions.
+fn at_least_once() -> Campaign {
+    let faults = FaultKind::ALL.iter().copied().filter(|kind| *kind != FaultKind::Wipe).collect();
+    Campaign { faults, has_acks: true, ..Campaign::default() }
+}
+
 #[test]
 fn fixed_seeds_with_all_faults_break_nothing() {
     let totals = run_all(&Campaign::default(), 1..=FIXED);
@@ -148,4 +154,13 @@ fn seeds_that_once_failed_fail_no_more() {
         212,  // A machine that stood still was told to leave.
     ];
     run_all(&Campaign::default(), ONCE.into_iter());
+}
+
+/// The same under at-least-once.
+#[test]
+fn seeds_that_once_failed_under_at_least_once_fail_no_more() {
+    const ONCE: [u64; 1] = [
+        44, // A machine that stood still wrote to the former life of a member, and fences were dropped with that link.
+    ];
+    run_all(&at_least_once(), ONCE.into_iter());
 }

@@ -16,6 +16,8 @@ mod message;
 mod model;
 mod rounds;
 mod status;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -243,13 +245,7 @@ impl NodeCore {
                 membership::Action::Send(to, bytes) => {
                     out.push(Action::Send(to, Message::Gossip(bytes)));
                 }
-                membership::Action::Up(member) => {
-                    out.push(Action::Connect(member.clone()));
-                    out.push(Action::Tell(Event::Up(member.clone())));
-                    self.cause_since.get_or_insert(now);
-                    self.live.insert(member.node, member.clone());
-                    self.log_step(now, view_log::Input::Up(member), out);
-                }
+                membership::Action::Up(member) => self.up(now, member, out),
                 membership::Action::Down(member, reason) => self.down(now, &member, reason, out),
                 membership::Action::Fenced => {}
                 membership::Action::Refused(refusal) => {
@@ -257,6 +253,17 @@ impl NodeCore {
                 }
             }
         }
+    }
+
+    fn up(&mut self, now: Time, member: Member, out: &mut Vec<Action>) {
+        // The link is to the life that the view names, if gossip has not heard of that one yet.
+        if self.seat(member.node).is_none_or(|seat| seat.member.run <= member.run) {
+            out.push(Action::Connect(member.clone()));
+        }
+        out.push(Action::Tell(Event::Up(member.clone())));
+        self.cause_since.get_or_insert(now);
+        self.live.insert(member.node, member.clone());
+        self.log_step(now, view_log::Input::Up(member), out);
     }
 
     fn down(&mut self, now: Time, member: &Member, reason: Reason, out: &mut Vec<Action>) {
@@ -330,7 +337,11 @@ impl NodeCore {
     fn link_broke(&mut self, now: Time, node: NodeId) {
         let since = self.view.as_ref().zip(self.seat(node));
         if let Some(since) = since.map(|(view, seat)| view.body.since(seat)) {
-            self.broken.entry(node).or_insert((now, since));
+            let broken = self.broken.entry(node).or_insert((now, since));
+            // One that a view has mended since is another.
+            if broken.1 != since {
+                *broken = (now, since);
+            }
         }
     }
 
@@ -471,6 +482,9 @@ impl NodeCore {
     }
 
     /// Keeps links to all members, and to nobody else that gossip does not know of.
+    ///
+    /// A node that slept may hear of a restart by a view before gossip does. What it sends from then on is for the
+    /// new life: on the link to the former one it would wait, and be dropped without a word once gossip has heard.
     fn reach(&mut self, before: Option<&View>, view: &View, out: &mut Vec<Action>) {
         let gone = before.into_iter().flat_map(|before| &before.head.seats);
         for node in gone.map(Seat::node).filter(|&node| view.head.seat(node).is_none()) {
@@ -479,8 +493,11 @@ impl NodeCore {
                 out.push(Action::Disconnect(node, Reason::Failed));
             }
         }
+        let is_known = |seat: &&Seat| {
+            self.live.get(&seat.node()).is_some_and(|live| live.run >= seat.member.run)
+        };
         let others = view.head.seats.iter().filter(|seat| seat.node() != self.me());
-        for seat in others.filter(|seat| !self.live.contains_key(&seat.node())) {
+        for seat in others.filter(|seat| !is_known(seat)) {
             // Events may go to it from now on.
             out.push(Action::Connect(seat.member.clone()));
         }
