@@ -62,6 +62,8 @@ overflow = "spill"
     let node = Node::start(support::starling(), &folder.join("a"), arguments);
     let kept = node.folder().join("spill");
     wait_for("events that wait on disk", || (files(&kept) > 0).then_some(()));
+    let stuck = wait_for("a sink that is stuck", || node.status().stuck.pop());
+    assert_eq!((stuck.pe.as_str(), stuck.topology.as_str()), ("out", "overflow"));
     let mut next: BTreeMap<String, u32> = BTreeMap::new();
     // All of them: a pipe has no end before its writer has closed it.
     for line in BufReader::new(File::open(&pipe).unwrap()).lines().take((FILES * LINES) as usize) {
@@ -72,6 +74,6 @@ overflow = "spill"
         *expected += 1;
     }
     assert_eq!(next.into_values().collect::<Vec<_>>(), vec![LINES; FILES as usize]);
-    node.wait_until("ended");
-    assert_eq!(files(&kept), 0);
+    let ended = node.wait_until("ended");
+    assert_eq!((ended.stuck.len(), files(&kept)), (0, 0));
 }

@@ -24,6 +24,6 @@ pub use crate::core::link;
 pub use crate::core::{
     Action, Assignment, Came, Cause, Ending, Event, HandoffMessage, Hello, Input, MemberStatus,
     Message, NodeCore, Offsets, PartitionStatus, PeStatus, Pull, Refused, Set, Setup, Share,
-    SpoutStatus, Status, StreamId, Token, TokenId, TopologyState, TopologyStatus, Totals,
-    TreeStatus, View,
+    SpoutStatus, Status, StreamId, StuckStatus, Token, TokenId, TopologyState, TopologyStatus,
+    Totals, TreeStatus, View,
 };

@@ -61,8 +61,8 @@ mod window;
 
 pub use acker::{Anchor, Failure};
 pub use container::{
-    Action, ChunkKind, Container, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned,
-    SpillId,
+    Action, Activity, Call, ChunkKind, Container, Credit, DeadLetter, Held, Holder, Input, Parcel,
+    Returned, SpillId,
 };
 pub use ctx::Ctx;
 pub use event_type::{AnyBatch, EventType, Rows};

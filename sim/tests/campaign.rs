@@ -59,12 +59,6 @@ fn without_faults_nothing_is_lost() {
     assert_eq!(totals.applied, 2 * totals.emitted, "{totals:?}");
 }
 
-/// Without `wipe`: a partition is lost with the disk that has it.
-fn at_least_once() -> Campaign {
-    let faults = FaultKind::ALL.iter().copied().filter(|kind| *kind != FaultKind::Wipe).collect();
-    Campaign { faults, has_acks: true, ..Campaign::default() }
-}
-
 /// Partitions wait for their disks, what was lost is read again, whatever a disk says is committed was applied, and in
 /// the end nothing is missing.
 #[test]

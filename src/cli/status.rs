@@ -73,6 +73,17 @@ fn render(status: &Status) -> String {
             status.voters_live, status.voters_needed
         );
     }
+    for stuck in &status.stuck {
+        let _ = writeln!(
+            out,
+            "STUCK: code of {} ({}) has not returned for {}.{} s; container {} does nothing else",
+            stuck.pe,
+            stuck.topology,
+            stuck.for_ms / 1000,
+            stuck.for_ms / 100 % 10,
+            stuck.container
+        );
+    }
     if status.moving > 0 {
         let _ = writeln!(
             out,
@@ -237,7 +248,8 @@ mod tests {
             "pes": [{"name": "count", "instances": 10, "applied": 1234567, "emitted": 5,
                 "dead_letters": 0, "is_held_back": false, "is_behind": true, "spilled": 5000,
                 "spilled_bytes": 40000}],
-            "applied": 100, "emitted": 100, "dropped": {"no-slot": 3}, "in_doubt": 0}]
+            "applied": 100, "emitted": 100, "dropped": {"no-slot": 3}, "in_doubt": 0}],
+        "stuck": [{"container": 1, "topology": "top-words", "pe": "count", "for_ms": 5230}]
     }"#;
 
     #[test]
@@ -246,6 +258,7 @@ mod tests {
         for part in [
             "up 2 h 3 min",
             "epoch 4, 1 members, 1024 slots",
+            "STUCK: code of count (top-words) has not returned for 5.2 s; container 1 does nothing else",
             "DEGRADED: 1 of 2 voters needed",
             "taken over by this node: 7 units with 2 048 bytes; they stood still for 12.0 ms (median), 31.0",
             "moving: 342 slots and numbered instances; 300 to this node, 0 from it",

@@ -58,7 +58,7 @@ const QUICK: &[(Workload, u64, &[Model])] = &[
         &[Model::Baseline, Model::Timely, Model::Keyed, Model::Bolt, Model::Actor],
     ),
     (Workload::Counters, 400_000, &[Model::Baseline, Model::Keyed, Model::Bolt, Model::Actor]),
-    (Workload::WordCount, 60_000_000, &[Model::Baseline, Model::Keyed, Model::Bolt]),
+    (Workload::WordCount, 150_000_000, &[Model::Baseline, Model::Keyed, Model::Bolt]),
     (Workload::TopWords, 30_000_000, &[Model::Baseline, Model::Keyed, Model::Bolt]),
     (Workload::ClickThrough, 1_000_000, &[Model::Baseline, Model::Keyed, Model::Bolt]),
     (Workload::OpenLoop, 100_000, &[Model::Baseline, Model::Keyed]),

@@ -37,7 +37,8 @@ pub use message::{Action, Ending, Event, Input, Message, Setup};
 use rounds::Rounds;
 pub use rounds::Totals;
 pub use status::{
-    MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, TopologyStatus, TreeStatus,
+    MemberStatus, PartitionStatus, PeStatus, SpoutStatus, Status, StuckStatus, TopologyStatus,
+    TreeStatus,
 };
 pub use tokens::{Offsets, Token, TokenId};
 use tokens::{PARTITIONS_MAX, Tokens};

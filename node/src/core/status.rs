@@ -58,6 +58,22 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// The topologies, by name.
     pub topologies: Vec<TopologyStatus>,
+    /// Containers in which code of the application has not returned for a second or more; filled in by the driver.
+    #[serde(default)]
+    pub stuck: Vec<StuckStatus>,
+}
+
+/// A container that does not come back from code of the application. Its other figures are as old as that.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StuckStatus {
+    /// The container.
+    pub container: u16,
+    /// The topology.
+    pub topology: String,
+    /// The spout, PE or sink whose code it is.
+    pub pe: String,
+    /// For how long.
+    pub for_ms: u64,
 }
 
 /// A member of the view.
@@ -271,6 +287,7 @@ pub(super) fn of(core: &NodeCore) -> Status {
         key_hash: routing::KEY_HASH.to_owned(),
         members: members.collect(),
         topologies: (0..setup.plans.len()).map(|at| topology(core, at, runs.get(at))).collect(),
+        stuck: Vec::new(),
     }
 }
 

@@ -22,8 +22,11 @@ use super::http::TreeHolder;
 use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
+use super::watch::Watch;
 use super::{Exit, RunError};
-use crate::core::{Action, Assignment, Ending, Event, Input, NodeCore, Offsets, Status};
+use crate::core::{
+    Action, Assignment, Ending, Event, Input, NodeCore, Offsets, Status, StuckStatus,
+};
 
 /// Between two attempts to reach the same address.
 const DIAL_AGAIN: Duration = Duration::from_millis(500);
@@ -56,6 +59,8 @@ pub(super) enum Notice {
 pub(super) struct Question {
     /// How many have yet to answer.
     open: usize,
+    /// Who cannot.
+    stuck: Vec<StuckStatus>,
     holders: Vec<Holder>,
     asker: oneshot::Sender<Vec<TreeHolder>>,
 }
@@ -105,6 +110,7 @@ pub(super) struct Driver {
     pub(super) next_question: u64,
     /// Where dead letters go.
     pub(super) letters: Arc<DeadLetters>,
+    pub(super) watch: Watch,
     pub(super) outcome: Option<Result<Exit, RunError>>,
 }
 
@@ -125,7 +131,9 @@ impl Driver {
                 return outcome;
             }
             self.dial_seeds().await;
+            self.watch.look(self.clock.now());
             let deadline = self.core.deadline().unwrap_or(self.next_seeds).min(self.next_seeds);
+            let deadline = deadline.min(self.watch.deadline());
             let woke = tokio::time::sleep_until(self.clock.instant(deadline).into());
             tokio::select! {
                 Some(notice) = inbox.notices.recv() => self.notice(notice).await,
@@ -135,6 +143,7 @@ impl Driver {
                     let uptime = self.clock.now().0.as_millis();
                     status.uptime_ms = u64::try_from(uptime).unwrap_or(u64::MAX);
                     status.data_dir = self.data_dir.display().to_string();
+                    status.stuck = self.stuck();
                     // Whoever asked may have gone.
                     let _ = asker.send(status);
                 }
@@ -269,7 +278,34 @@ impl Driver {
         if known.open > 0 {
             return;
         }
-        let Some(known) = self.questions.remove(&question) else { return };
+        if let Some(known) = self.questions.remove(&question) {
+            self.answer(known);
+        }
+    }
+
+    /// The containers that do not come back from a call.
+    fn stuck(&self) -> Vec<StuckStatus> {
+        let stuck = self.watch.stuck(self.clock.now());
+        let shown = stuck.filter_map(|(container, call, span)| {
+            let plan = self.plans.get(usize::from(call.topology))?;
+            let pe = plan.prototypes.get(usize::from(call.prototype))?.name.clone();
+            let for_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+            Some(StuckStatus { container, topology: plan.name.clone(), pe, for_ms })
+        });
+        shown.collect()
+    }
+
+    fn answer(&self, known: Question) {
+        let in_calls = known.stuck.into_iter().map(|stuck| TreeHolder {
+            topology: stuck.topology,
+            pe: stuck.pe,
+            how: format!(
+                "its code has not returned for {}.{} s, of whichever trees",
+                stuck.for_ms / 1000,
+                stuck.for_ms / 100 % 10
+            ),
+            count: 1,
+        });
         let shown = known.holders.into_iter().map(|holder| {
             let plan = &self.plans[usize::from(holder.topology)];
             TreeHolder {
@@ -287,7 +323,7 @@ impl Driver {
             }
         });
         // Whoever asked may have gone.
-        let _ = known.asker.send(shown.collect());
+        let _ = known.asker.send(shown.chain(in_calls).collect());
     }
 
     /// A container reads a dead letter again, as if it were the first time.
@@ -350,9 +386,19 @@ impl Driver {
                     self.questions.pop_first();
                 }
                 self.next_question += 1;
-                let (question, open) = (self.next_question, self.containers.len());
-                self.questions.insert(question, Question { open, holders: Vec::new(), asker });
-                self.all(|| pe::Input::Explain { question, root });
+                let (question, stuck) = (self.next_question, self.stuck());
+                let open = self.containers.len() - stuck.len();
+                let is_stuck = |container| stuck.iter().any(|known| known.container == container);
+                let free =
+                    (0..).take(self.containers.len()).filter(|&container| !is_stuck(container));
+                free.for_each(|container| {
+                    self.container(container, pe::Input::Explain { question, root });
+                });
+                let asked = Question { open, stuck, holders: Vec::new(), asker };
+                if open == 0 {
+                    return self.answer(asked);
+                }
+                self.questions.insert(question, asked);
             }
             Notice::Explained(question, holders) => self.explained(question, holders),
             Notice::Resend(letter) => self.resend(&letter),

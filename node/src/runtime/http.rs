@@ -340,6 +340,7 @@ mod tests {
             key_hash: routing::KEY_HASH.to_owned(),
             members: (epoch > 0).then(member).into_iter().collect(),
             topologies: Vec::new(),
+            stuck: Vec::new(),
         }
     }
 

@@ -20,6 +20,7 @@ mod sinks;
 mod spills;
 mod spouts;
 mod tables;
+mod watch;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,7 @@ use self::links::{Links, Shared};
 use self::net::{Net, Side};
 use self::shipped::shipped;
 use self::tables::Tables;
+use self::watch::Watch;
 use crate::config::NodeConfig;
 use crate::core::{Assignment, NodeCore, Setup};
 
@@ -238,16 +240,18 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let (askers, asker_queue) = mpsc::channel(64);
     let arbiters: Vec<_> = (0..config.containers).map(|_| Arbiter::new()).collect();
     let first = first_layout(&me, &config, &plans);
+    let activities: Vec<_> = arbiters.iter().map(|_| pe::Activity::default()).collect();
     let containers: Arc<[_]> = (0..)
-        .zip(&arbiters)
-        .map(|(number, arbiter)| {
+        .zip(arbiters.iter().zip(activities.clone()))
+        .map(|(number, (arbiter, activity))| {
             let (registry, plans, first) =
                 (Arc::clone(&registry), plans.clone(), Arc::clone(&first));
             let (links, notices) = (Arc::clone(&links), notices.clone());
             let data_dir = config.data_dir.clone();
             ContainerActor::start_in_arbiter(&arbiter.handle(), move |ctx: &mut Context<_>| {
                 let (waker, is_woken) = actor::waker(ctx.address());
-                let container = Container::new(number, first, &registry, &plans, waker);
+                let mut container = Container::new(number, first, &registry, &plans, waker);
+                container.show_activity(activity);
                 let spills = actor::spills(ctx.address(), &data_dir, number);
                 ContainerActor::new(container, number, links, notices, clock, is_woken, spills)
             })
@@ -335,6 +339,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         questions: BTreeMap::new(),
         next_question: 0,
         letters: Arc::clone(&letters),
+        watch: Watch::new(activities),
         outcome: None,
     };
     let inbox = Inbox { notices: notice_queue, net, askers: asker_queue };

@@ -9,6 +9,7 @@
 //! spouts. The last hosts feed nothing and always run; so, since each cycle of a topology has an edge that
 //! holds nobody back, all drain.
 
+mod activity;
 mod edge;
 mod handoffs;
 mod mark;
@@ -23,6 +24,7 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use routing::{BatchHeader, ContainerId, FrameBuilder};
 
+pub use activity::{Activity, Call};
 use handoffs::Handoffs;
 pub use message::{
     Action, ChunkKind, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned, SpillId,
@@ -74,6 +76,7 @@ struct Desk {
     handoffs: Handoffs,
     /// The view whose layout was laid last.
     laid: Epoch,
+    activity: Activity,
 }
 
 /// What a credit is worth.
@@ -114,12 +117,18 @@ impl Container {
                 waker,
                 handoffs: Handoffs::default(),
                 laid: Epoch(0),
+                activity: Activity::default(),
             },
             runs,
             is_stopped: false,
         };
         container.lay(layout, &mut Vec::new());
         container
+    }
+
+    /// From now on, whose code is called here is to be seen there.
+    pub fn show_activity(&mut self, activity: Activity) {
+        self.desk.activity = activity;
     }
 
     /// Takes an input and says what is to be done about it.

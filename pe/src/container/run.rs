@@ -292,7 +292,9 @@ impl Run {
             }
             let before = slot.emitted();
             let source = slot.host.as_source().expect("a ready source is one");
+            desk.activity.enter(self.topology, at);
             source.poll(desk.now, self.acks.ledger.as_mut());
+            desk.activity.leave();
             has_emitted |= slot.emitted() > before;
             self.collect(at, desk, out);
             self.settle(desk, out);
@@ -325,7 +327,9 @@ impl Run {
             let still = desk.handoffs.still.of((self.topology, at));
             let is_due = slot.host.deadline(still).is_some_and(|due| due <= desk.now);
             if is_due && !slot.is_held_back() {
+                desk.activity.enter(self.topology, at);
                 slot.host.tick(desk.now, still);
+                desk.activity.leave();
                 self.collect(at, desk, out);
                 self.settle(desk, out);
             }
@@ -376,7 +380,9 @@ impl Run {
 
     pub(super) fn idle(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
         for at in 0..self.hosts.len() {
+            desk.activity.enter(self.topology, at);
             self.hosts[at].host.idle();
+            desk.activity.leave();
             self.collect_acks(at, desk, out);
         }
         self.send_acks(desk, out);
@@ -455,7 +461,9 @@ impl Run {
                 if let Some(source) = self.hosts[at].host.as_source() {
                     source.stop(self.acks.ledger.as_ref());
                 }
+                desk.activity.enter(self.topology, at);
                 self.hosts[at].host.remove_all(desk.now, reason);
+                desk.activity.leave();
                 self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
                 self.collect(at, desk, out);
                 self.settle(desk, out);
@@ -600,7 +608,9 @@ impl Run {
         } else if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
             let slot = &mut self.hosts[host];
+            desk.activity.enter(self.topology, host);
             slot.host.deliver(Delivery { input, task, batch: &*batch, now });
+            desk.activity.leave();
             slot.last_applied = Some(now);
             self.collect(host, desk, out);
         }

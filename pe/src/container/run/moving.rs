@@ -25,6 +25,7 @@ impl Run {
         let place = (self.topology, at);
         let (still, staged) = (handoffs.still.of(place), handoffs.staged.of(place));
         let gone = laying.gone.of(place);
+        desk.activity.enter(self.topology, at);
         let host = &mut self.hosts[at].host;
         host.unstage(laying.discarded.of(place));
         // Of a stage that ends, nothing is made, and nothing goes that was not handed over before.
@@ -50,6 +51,7 @@ impl Run {
             host.settle(desk.now, &Here { has_key, has_task: &has_task, tasks: &tasks });
         }
         host.resume();
+        desk.activity.leave();
     }
 
     /// Removes some of the instances of a host that have gone with their slots; whether none is left.
@@ -59,8 +61,10 @@ impl Run {
         desk: &mut Desk,
         out: &mut Vec<Action>,
     ) -> bool {
+        desk.activity.enter(self.topology, at);
         let gone = desk.handoffs.departed((self.topology, at));
         let is_done = self.hosts[at].host.sweep(desk.now, gone);
+        desk.activity.leave();
         self.collect(at, desk, out);
         self.settle(desk, out);
         is_done
