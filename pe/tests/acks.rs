@@ -518,6 +518,31 @@ fn a_spout_in_storms_words_is_told_of_each_tuple() {
     }
 }
 
+/// Where too few voters are there nothing new is read, and what is pending waits for as long as it takes.
+#[test]
+fn while_too_few_voters_are_there_nothing_is_read() {
+    // Of the first, six are read again.
+    for (delivery, meanwhile, all) in [("at-least-once", 0, 106), ("at-most-once", 100, 100)] {
+        let text = format!(
+            r#"
+            name = "test"
+            delivery = "{delivery}"
+            spout.items = {{ type = "counting", emits = "items" }}
+            pe.hesitant = {{ type = "hesitant", input = [{{ stream = "items", key = ["id"] }}] }}"#
+        );
+        let registry = Registry::new().storm_spout::<Counting>("counting");
+        let mut cluster = Cluster::new(registry.pe::<Hesitant>("hesitant"), &text, &[1], 1);
+        cluster.give(at(1, 0), Input::Degraded(true));
+        cluster.open("items", &["0", "1"]);
+        cluster.pass(Duration::from_secs(100));
+        assert_eq!(cluster.report().hosts[0].emitted, meanwhile, "{delivery}");
+        cluster.give(at(1, 0), Input::Degraded(false));
+        cluster.pass(Duration::from_secs(2));
+        let report = cluster.report();
+        assert_eq!((report.hosts[0].emitted, report.trees.pending), (all, 0), "{delivery}");
+    }
+}
+
 /// Of a tree that waits, it is said who has what of it.
 #[test]
 fn a_tree_that_waits_is_explained() {

@@ -513,6 +513,7 @@ impl Process {
                     self.all(|| pe::Input::Laid(Arc::clone(&layout)));
                 }
             }
+            Action::Degraded(is_degraded) => self.all(|| pe::Input::Degraded(is_degraded)),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
             Action::List { topology, prototype } => {

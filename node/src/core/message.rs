@@ -113,6 +113,8 @@ pub enum Action {
     Keep(Box<Offsets>),
     /// A layout for all containers.
     Lay(Arc<Layout>),
+    /// Whether too few voters are there, for all containers.
+    Degraded(bool),
     /// An input for a container.
     Give(u16, pe::Input),
     /// Ask all containers how things are.

@@ -84,6 +84,8 @@ pub struct NodeCore {
     heard: Time,
     /// Whether it was on us to ask for counts when we last looked.
     is_coordinator: bool,
+    /// Whether containers were told that too few voters are there.
+    is_degraded: bool,
     next_tick: Time,
     next_ask: u64,
     /// Who asked for counts last: in which view, and in which round.
@@ -130,6 +132,7 @@ impl NodeCore {
             now: Time::default(),
             heard: Time::default(),
             is_coordinator: false,
+            is_degraded: false,
             next_tick: Time::default(),
             next_ask: 0,
             asked: None,
@@ -609,6 +612,10 @@ impl NodeCore {
             self.ask_containers(None, out);
             self.tokens.say(&self.live, out);
             self.mend(now);
+        }
+        let is_degraded = self.log.quorum().is_some_and(|(live, needed)| live < needed);
+        if is_degraded != std::mem::replace(&mut self.is_degraded, is_degraded) {
+            out.push(Action::Degraded(is_degraded));
         }
         self.is_coordinator = self.coordinator() == Some(self.me());
         if self.is_coordinator {

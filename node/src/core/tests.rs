@@ -46,7 +46,11 @@ fn view(number: u64, (run, since): (u64, u64)) -> Arc<View> {
 
 /// A node that has a view of two members and has heard of both.
 fn core() -> NodeCore {
-    let record = Record { view: Some(view(3, (1, 2))), ..Record::blank(DiskId(1)) };
+    core_with(view(3, (1, 2)))
+}
+
+fn core_with(view: Arc<View>) -> NodeCore {
+    let record = Record { view: Some(view), ..Record::blank(DiskId(1)) };
     let (me, log) = (member(ME, 1), log(ME, 1));
     let start = Start { member: me.clone(), log, record: Some(record), founding: None, seed: 1 };
     let view_log = ViewLog::new(start, Config::lan()).unwrap();
@@ -104,6 +108,36 @@ fn a_link_is_to_a_later_life_than_the_view_names() {
     out.clear();
     core.install(now, view(4, (1, 2)), &mut out);
     assert_eq!(connected(&out), []);
+}
+
+/// Containers are told when too few voters are there, and when enough are there again; each time once.
+#[test]
+fn containers_are_told_when_too_few_voters_are_there() {
+    let third = NodeId(3);
+    let mut of_three = view(3, (1, 2)).as_ref().clone();
+    let mut seat = of_three.head.seats[1].clone();
+    (seat.member, seat.log) = (member(third, 1), log(third, 1));
+    of_three.head.seats.push(seat);
+    of_three.body.numbers.insert(log(third, 1), 3);
+    of_three.head.voters = vec![DiskId(1), DiskId(2), DiskId(3)];
+    let (mut core, now) = (core_with(Arc::new(of_three)), Time::default());
+    let told = |core: &mut NodeCore, seconds| -> Vec<bool> {
+        let (mut out, now) = (Vec::new(), Time(Duration::from_secs(seconds)));
+        core.step(now, Input::Woke, &mut out);
+        core.step(now, Input::Woke, &mut out);
+        let told = out.iter().filter_map(|action| {
+            if let Action::Degraded(is_degraded) = action { Some(*is_degraded) } else { None }
+        });
+        told.collect()
+    };
+    // One of the others will do.
+    core.up(now, member(third, 1), &mut Vec::new());
+    core.down(now, &member(OTHER, 1), Reason::Failed, &mut Vec::new());
+    assert!(told(&mut core, 5).is_empty());
+    core.down(now, &member(third, 1), Reason::Failed, &mut Vec::new());
+    assert_eq!(told(&mut core, 10), [true]);
+    core.up(now, member(OTHER, 1), &mut Vec::new());
+    assert_eq!(told(&mut core, 10), [false]);
 }
 
 /// A link that breaks again just after a view has mended it is mended again.

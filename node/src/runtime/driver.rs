@@ -184,6 +184,7 @@ impl Driver {
             Action::Persist(stamp, record) => self.persist(stamp, record),
             Action::Give(container, input) => self.container(container, input),
             Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))),
+            Action::Degraded(is_degraded) => self.all(|| pe::Input::Degraded(is_degraded)),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
             Action::Flush => {

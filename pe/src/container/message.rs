@@ -72,6 +72,9 @@ pub enum Input {
     Quiet(u16),
     /// There is a new view.
     Laid(Arc<Layout>),
+    /// Whether too few voters are there. While they are, nothing new is read of a topology that is to lose nothing:
+    /// others may go on without this node, and what it handles would be lost with its state.
+    Degraded(bool),
     /// Begin to copy units that live here, and go to one other container, ahead of a handoff.
     ///
     /// Those that do not live here are left out. A former handoff of one of them is released.

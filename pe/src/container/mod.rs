@@ -76,6 +76,8 @@ struct Desk {
     handoffs: Handoffs,
     /// The view whose layout was laid last.
     laid: Epoch,
+    /// Whether too few voters are there.
+    is_degraded: bool,
     activity: Activity,
 }
 
@@ -117,6 +119,7 @@ impl Container {
                 waker,
                 handoffs: Handoffs::default(),
                 laid: Epoch(0),
+                is_degraded: false,
                 activity: Activity::default(),
             },
             runs,
@@ -152,6 +155,7 @@ impl Container {
                 }
             }
             Input::Laid(layout) => self.lay(layout, out),
+            Input::Degraded(is_degraded) => self.desk.is_degraded = is_degraded,
             Input::Copy { handoff, units } => self.copy(handoff, units, out),
             Input::Pull(handoff) => self.pull(handoff, out),
             Input::Seal(handoff) => self.seal(handoff, out),

@@ -18,6 +18,7 @@ use routing::{
 
 use self::acks::{Acks, seed};
 use self::gate::Gate;
+use self::spill::Aside;
 pub(super) use self::spill::Spill;
 use super::Desk;
 use super::edge::{EdgeSide, held};
@@ -277,7 +278,7 @@ impl Run {
 
     /// Lets one partition of each spout emit; `false` if none did.
     pub(super) fn poll(&mut self, desk: &mut Desk, out: &mut Vec<Action>) -> bool {
-        if desk.phase(self.topology) != Phase::Running {
+        if !self.may_read(desk) {
             return false;
         }
         let mut has_emitted = false;
@@ -303,12 +304,17 @@ impl Run {
         has_emitted
     }
 
+    /// Whether spouts may be read now.
+    fn may_read(&self, desk: &Desk) -> bool {
+        let is_paused = desk.is_degraded && self.acks.ledger.is_some();
+        desk.phase(self.topology) == Phase::Running && !is_paused
+    }
+
     pub(super) fn wants_turn(&self, desk: &Desk) -> bool {
         let may_plant = self.may_plant();
         let has_work = !self.work.is_empty();
-        let is_running = desk.phase(self.topology) == Phase::Running;
         has_work
-            || is_running
+            || self.may_read(desk)
                 && self.hosts.iter().any(|slot| {
                     slot.host.is_ready_source(desk.now, may_plant) && !slot.is_held_back()
                 })
@@ -343,7 +349,7 @@ impl Run {
         let all = self.plan.prototypes.iter().zip(&self.hosts).enumerate();
         let free = all.filter(|(_, (prototype, slot))| {
             // Who may plant no more is looked at again when acks come.
-            let may_read = phase == Phase::Running && self.may_plant();
+            let may_read = self.may_read(desk) && self.may_plant();
             let has_turn = if prototype.is_spout { may_read } else { is_active };
             has_turn && !slot.is_held_back()
         });
@@ -600,10 +606,7 @@ impl Run {
         let has_ended = self.plan.prototypes[host].stage < self.stages_removed as usize;
         if has_ended && self.edges[usize::from(header.edge)].is_cyclic && !is_elsewhere {
             self.lose(reason::ENDED, &left);
-            self.edges[usize::from(header.edge)]
-                .event
-                .batches
-                .retire(&*batch, &mut self.acks.owing);
+            batches.retire(&*batch, &mut self.acks.owing);
             self.collect_owed();
         } else if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
@@ -719,21 +722,19 @@ impl Run {
                 let edge = ids[output][batch.route];
                 let header = header(*topology, edge, desk, &batch);
                 let side = &mut edges[edge];
-                if side.spill.as_ref().is_some_and(|spill| spill.takes(&batch)) {
-                    let whole = side.take_back(batch, desk.me, outlet);
-                    if side.spill.as_ref().is_some_and(Spill::is_spent) {
-                        lost.push((edge, whole.0));
+                let batch = match side.set_aside(batch, desk.me, outlet) {
+                    Aside::Goes(batch) => batch,
+                    Aside::Waits(bytes) => {
+                        let id = SpillId { topology: *topology, edge: narrow(edge) };
+                        out.push(Action::Spill(id, bytes));
+                        has_spilled.push(edge);
                         continue;
                     }
-                    let mut bytes = Vec::new();
-                    outlet.encode(&*whole.0, &mut bytes);
-                    side.spill(whole.1, &whole.0, &bytes);
-                    outlet.recycle(whole.0);
-                    let id = SpillId { topology: *topology, edge: narrow(edge) };
-                    out.push(Action::Spill(id, bytes));
-                    has_spilled.push(edge);
-                    continue;
-                }
+                    Aside::IsTooMuch(batch) => {
+                        lost.push((edge, batch));
+                        continue;
+                    }
+                };
                 *side.sent.entry(batch.lane.to.node).or_default() += u64::from(batch.rows);
                 let to = batch.lane.to;
                 let from = desk.me;

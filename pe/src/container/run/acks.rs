@@ -396,7 +396,7 @@ impl Run {
             .any(|(prototype, slot)| prototype.is_spout && slot.is_held_back());
         let Some(ledger) = &mut self.acks.ledger else { return };
         ledger.set_now(desk.now);
-        ledger.tick(is_held);
+        ledger.tick(is_held || desk.is_degraded);
         if self.next_touch <= desk.now {
             // Often enough that nobody gives them up meanwhile.
             self.next_touch =

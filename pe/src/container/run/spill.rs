@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use routing::{Ack, AnyOutlet, BatchHeader, ContainerId, Lane, Passage, Ready};
+use routing::{Ack, AnyOutlet, BatchHeader, ContainerId, Passage, Ready};
 
 use super::super::Desk;
 use super::super::edge::EdgeSide;
@@ -65,7 +65,7 @@ impl Spill {
     }
 
     /// Whether a batch goes to the end of the queue.
-    pub(super) fn takes(&self, ready: &Ready) -> bool {
+    fn takes(&self, ready: &Ready) -> bool {
         ready.passage == Passage::Emitted && (ready.is_over || !self.is_empty())
     }
 
@@ -75,7 +75,7 @@ impl Spill {
     }
 
     /// Whether there is so much that what comes is dropped.
-    pub(super) fn is_spent(&self) -> bool {
+    fn is_spent(&self) -> bool {
         self.bytes >= 2 * self.limit
     }
 
@@ -94,42 +94,52 @@ impl Spill {
     }
 }
 
+/// What becomes of a batch that is ready.
+pub(super) enum Aside {
+    Goes(Ready),
+    /// It waits on disk, with these bytes.
+    Waits(Vec<u8>),
+    /// Too much does already.
+    IsTooMuch(AnyBatch),
+}
+
 impl EdgeSide {
-    /// Takes a batch back that was ready to go, whole and with nothing but what is meant.
-    pub(super) fn take_back(
+    /// Puts a batch at the end of the queue, if there is one or its lane is over its budget.
+    pub(super) fn set_aside(
         &mut self,
         ready: Ready,
         me: ContainerId,
         outlet: &mut dyn AnyOutlet,
-    ) -> (AnyBatch, Lane) {
-        let Ready { route, lane, batch, rows, weight, .. } = ready;
-        outlet.credit(route, lane, u64::from(rows), weight);
-        if lane.to != me {
-            return (batch, lane);
+    ) -> Aside {
+        if self.spill.as_ref().is_none_or(|spill| !spill.takes(&ready)) {
+            return Aside::Goes(ready);
         }
-        // Of a batch that stays here, rows are chosen in place.
+        let Ready { route, lane, mut batch, rows, weight, .. } = ready;
+        outlet.credit(route, lane, u64::from(rows), weight);
         let batches = self.event.batches;
-        let picked = self.pick(&batch, &batches.meant(&*batch), outlet.owing());
-        batches.retire(&*batch, outlet.owing());
-        outlet.recycle(batch);
-        (picked, lane)
-    }
-
-    /// Puts a batch at the end of the queue.
-    pub(super) fn spill(&mut self, lane: Lane, batch: &AnyBatch, bytes: &[u8]) {
-        let batches = self.event.batches;
-        let rows = u32::try_from(batches.meant(&**batch).len()).expect("a batch has few rows");
+        if lane.to == me {
+            // Of a batch that stays here, rows are chosen in place.
+            let picked = self.pick(&batch, &batches.meant(&*batch), outlet.owing());
+            batches.retire(&*batch, outlet.owing());
+            outlet.recycle(std::mem::replace(&mut batch, picked));
+        }
+        let Some(spill) = self.spill.as_mut().filter(|spill| !spill.is_spent()) else {
+            return Aside::IsTooMuch(batch);
+        };
         let mut trees = Vec::new();
         if self.is_tracked {
-            let runs = batches.runs(&**batch);
+            let runs = batches.runs(&*batch);
             trees.extend(runs.iter().map(|run| run.root).filter(|root| *root != 0));
             trees.dedup();
         }
-        let Some(spill) = &mut self.spill else { return };
+        let mut bytes = Vec::new();
+        outlet.encode(&*batch, &mut bytes);
+        outlet.recycle(batch);
         let length = u32::try_from(bytes.len()).expect("a batch fits a frame");
         spill.rows += u64::from(rows);
         spill.bytes += u64::from(length);
         spill.waiting.push_back(Record { task: lane.task, rows, bytes: length, trees });
+        Aside::Waits(bytes)
     }
 }
 
