@@ -15,7 +15,7 @@ use routing::{Ack, BatchHeader, BatchKind, ContainerId, Owing, Root, Runs};
 use super::super::Desk;
 use super::super::edge::EdgeSide;
 use super::super::message::{Action, Contents, DeadLetter, Held, Holder, Input, Parcel};
-use super::{Run, narrow};
+use super::{Run, narrow, partition_report};
 use crate::acker::{Fail, Ledger, Pending};
 use crate::host::{Closed, Letter};
 use crate::layout::Layout;
@@ -377,7 +377,7 @@ impl Run {
             for state in source.settled(ledger) {
                 let (topology, prototype) = (*topology, narrow(at));
                 let name = state.name.clone();
-                let state = Some(super::partition_report(state));
+                let state = Some(partition_report(state));
                 out.push(Action::Closed { topology, prototype, name, state });
             }
             let spout = &plan.prototypes[at].name;
@@ -424,7 +424,7 @@ impl Run {
         let source = source.and_then(|slot| slot.host.as_source());
         let state = match source.map(|source| source.close(&name, ledger)) {
             Some(Closed::Later) => return,
-            Some(Closed::Now(state)) => Some(super::partition_report(state)),
+            Some(Closed::Now(state)) => Some(partition_report(state)),
             Some(Closed::NotHere) | None => None,
         };
         out.push(Action::Closed { topology, prototype, name, state });
