@@ -9,14 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use membership::NodeId;
 use pe::{
     Anchor, Ctx, Event, Failure, Held, Input, Next, On, Param, Params, Pe, Position, Registry,
-    RunReport, storm,
+    RunReport, Unit, storm,
 };
 use proptest::prelude::*;
 use routing::ContainerId;
 use serde::{Deserialize, Serialize};
-use support::{Cluster, Feed, Lend, Written, at, feed, host, log, logged};
+use support::{Cluster, Feed, Lend, Thing, Way, Written, at, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
 mod support;
@@ -541,6 +542,46 @@ fn while_too_few_voters_are_there_nothing_is_read() {
         let report = cluster.report();
         assert_eq!((report.hosts[0].emitted, report.trees.pending), (all, 0), "{delivery}");
     }
+}
+
+/// What a sink has gathered and not written yet is under way: whoever asks, and however often, nothing is taken for lost.
+#[test]
+fn what_a_sink_has_gathered_is_under_way() {
+    let written = Written::default();
+    let registry = written.sink(Registry::new().spout::<Feed<Item, 10>>("items"), "seen");
+    let text = r#"
+        name = "test"
+        delivery = "at-least-once"
+        spout.items = { type = "items", emits = "items" }
+        pe.out = { type = "seen", input = [{ stream = "items", grouping = "global" }] }"#;
+    let mut cluster = Cluster::new(registry, text, &[2], 1);
+    feed("a", (0..10).map(|id| Item { id, path: String::new() }).collect());
+    let sink = cluster.layout(NodeId(1)).home(Unit::Task { topology: 0, prototype: 1, task: 0 });
+    let (sink, spout) =
+        if sink == Some(at(1, 0)) { (at(1, 0), at(1, 1)) } else { (at(1, 1), at(1, 0)) };
+    cluster.open_at(spout, (0, 0), "a", Position::default());
+    cluster.settle_without(sink);
+    cluster.stalled.clear();
+    // It takes the events, and is asked twice before it has had a turn, in which it would write.
+    while let Some(Thing::Input(to, input)) = next(&mut cluster, Way::Near(spout, sink)) {
+        cluster.give(to, input);
+    }
+    for _ in 0..2 {
+        let report = cluster.report();
+        assert_eq!(report.trees.pending, 10);
+        assert!(report.sent > report.received, "{report:?}");
+    }
+    cluster.settle();
+    let report = cluster.report();
+    assert_eq!(
+        (report.trees.pending, report.trees.replays, report.sent - report.received),
+        (0, 0, 0)
+    );
+    assert_eq!(written.take().len(), 10);
+}
+
+fn next(cluster: &mut Cluster, way: Way) -> Option<Thing> {
+    cluster.ways.get_mut(&way)?.pop_front()
 }
 
 /// Of a tree that waits, it is said who has what of it.

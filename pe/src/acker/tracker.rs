@@ -160,8 +160,17 @@ impl Tracker {
         (self.root, self.owed, self.end) = (0, 0, usize::MAX);
     }
 
+    /// The acks of a batch are put off: what it is of is still under way.
+    pub(crate) fn put_off(&mut self, runs: &[Run], put_off: &mut Vec<Ack>) {
+        let before = put_off.len();
+        let of_trees = runs.iter().filter(|run| run.root != 0);
+        put_off.extend(of_trees.map(|run| Ack { root: run.root, edges: run.edge }));
+        self.held += signed(put_off.len() - before);
+    }
+
     /// What was put off is acked, or given up.
     pub(crate) fn settle(&mut self, put_off: &mut Vec<Ack>, is_done: bool, why: Failure) {
+        self.held -= signed(put_off.len());
         if is_done {
             self.acks.append(put_off);
         } else {
@@ -239,4 +248,9 @@ impl Tracker {
             self.held -= 1;
         }
     }
+}
+
+/// A count of acks as one that may be taken away.
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).expect("acks are in memory")
 }

@@ -98,13 +98,15 @@ impl AnyHost for SinkHost {
         let count = rows.len() as u64;
         let written = self.open(delivery.task).and_then(|opened| {
             contain(|| opened.sink.write(rows)).unwrap_or_else(Panic::refuse)?;
-            // What is gathered is lost with the process: it is acked when it is written.
-            let of_trees = runs.iter().filter(|run| run.root != 0);
-            opened.taken.extend(of_trees.map(|run| Ack { root: run.root, edges: run.edge }));
-            Ok(())
+            Ok(std::mem::take(&mut opened.taken))
         });
         match written {
-            Ok(()) => self.tally.applied += count,
+            Ok(mut taken) => {
+                self.tally.applied += count;
+                // What is gathered is lost with the process: it is acked when it is written.
+                self.tracker.put_off(runs, &mut taken);
+                self.sinks.get_mut(&delivery.task).expect("it has written").taken = taken;
+            }
             Err(error) => {
                 self.tracker.fail_all(runs, Failure::SinkFailed);
                 *self.tally.discarded.entry(SINK_FAILED).or_default() += count;
