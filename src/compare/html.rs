@@ -43,7 +43,7 @@ th,td{padding:.25rem .6rem;border:1px solid var(--rule);text-align:right;vertica
 th{background:var(--tint);font-weight:600}th small{display:block;font-weight:400}
 td:first-child,th:first-child,td:last-child,th:last-child,.words td,.words th{text-align:left}
 .words td:nth-child(2){white-space:nowrap;font-weight:600}.words small{display:block}
-.figures{font-size:.75rem}.figures td{white-space:nowrap}.figures th,.figures td{padding:.2rem .35rem}
+.figures{font-size:.72rem}.figures td{white-space:nowrap}.figures th,.figures td{padding:.2rem .27rem}
 figure{margin:.8rem 0}figcaption{font-size:.9rem}
 code{font-size:.9rem;overflow-wrap:anywhere}
 @media print{body{max-width:none;margin:0}table{display:table}.figures{font-size:6.5pt}.figures th,.figures td{padding:.1rem .2rem}tr,figure{break-inside:avoid}}
