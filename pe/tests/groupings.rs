@@ -19,7 +19,7 @@ use pe::{
 use proptest::prelude::*;
 use routing::{BatchKind, ContainerId};
 use serde::{Deserialize, Serialize};
-use support::{Cluster, Feed, Lend, Thing, Written, at, feed, host};
+use support::{Cluster, Feed, Lend, Thing, Written, at, feed, host, log, logged};
 
 #[expect(dead_code, reason = "each test file uses its part")]
 mod support;
@@ -40,7 +40,7 @@ impl Lend for Step {
 }
 
 /// Who got it.
-#[derive(Clone, Debug, Event, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Event, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     by: u64,
     key: u64,
@@ -66,7 +66,9 @@ impl Pe for Teller {
 
 impl On<Step> for Teller {
     fn on(&mut self, StepRef { key, from, n, .. }: StepRef<'_>, ctx: &mut Ctx<'_, Seen>) {
-        ctx.emit(SeenRef { by: self.by, key, from, n });
+        let by = self.by;
+        log(serde_json::to_string(&Seen { by, key, from, n }).unwrap());
+        ctx.emit(SeenRef { by, key, from, n });
     }
 }
 
@@ -114,6 +116,7 @@ fn scene(text: &str, nodes: &[u16], seed: u64, keys: &[u64]) -> Scene {
     let registry = Registry::new().spout::<Feed<Step, 70>>("feed").pe::<Teller>("teller");
     let registry = written.sink(registry.grouping("by-sum", by_sum), "collect");
     let cluster = Cluster::new(registry, text, nodes, seed);
+    drop(logged());
     let mut steps = BTreeSet::new();
     for from in 0..3u64 {
         let step = |(n, key): (u64, &u64)| {
@@ -150,13 +153,16 @@ impl Scene {
         let seen = self.written.take();
         let seen: Vec<Seen> = seen.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         // From a partition to an instance there is one way, whatever the grouping. Those that are one per
-        // node are not told apart.
+        // node are not told apart. What a former home and the present one say of it meets only behind them, so it is
+        // by the calls themselves that the order is known.
         let has_number = match self.cluster.plans[0].prototypes[tell].instances {
             InstancePlan::Keyed | InstancePlan::Tasks(_) => true,
             InstancePlan::PerNode | InstancePlan::PerContainer | InstancePlan::Partitions => false,
         };
         let mut last = BTreeMap::new();
-        for Seen { by, key, from, n } in seen.iter().filter(|_| has_number) {
+        let calls = logged();
+        for call in calls.iter().filter(|_| has_number) {
+            let Seen { by, key, from, n } = serde_json::from_str(call).unwrap();
             let before = last.insert((by, from), n);
             assert!(before.is_none_or(|before| before < n), "{from}:{n} of {key} at {by}");
         }
