@@ -255,6 +255,11 @@ impl Layout {
         (is_known && from != to).then_some(Origin { from, at })
     }
 
+    /// Whether there is such a container.
+    pub(crate) fn has(&self, container: ContainerId) -> bool {
+        self.containers.binary_search(&container).is_ok()
+    }
+
     fn place(&self, node: NodeId) -> Option<&Place> {
         let at = self.places.binary_search_by_key(&node, |place| place.node).ok()?;
         Some(&self.places[at])

@@ -99,9 +99,9 @@ fn topology(input: &str, parallelism: Option<u32>, overflow: &str) -> String {
 }
 
 /// Another input makes it one instance per container; nothing comes by it.
-fn one_per_container() -> String {
+fn one_per_container(overflow: &str) -> String {
     let input = r#", grouping = "all" }, { stream = "more", grouping = "local-or-shuffle""#;
-    topology(input, None, "block") + "\n[spout.more]\ntype = \"feed\"\nemits = \"more\""
+    topology(input, None, overflow) + "\n[spout.more]\ntype = \"feed\"\nemits = \"more\""
 }
 
 struct Scene {
@@ -288,7 +288,7 @@ proptest! {
     fn to_all_each_container_gets_a_copy_where_there_is_one_instance_per_container(
         seed in any::<u64>(), nodes in nodes(), keys in keys(),
     ) {
-        let mut scene = scene(&one_per_container(), &nodes, seed, &keys);
+        let mut scene = scene(&one_per_container("block"), &nodes, seed, &keys);
         scene.cluster.open("steps", &PARTITIONS);
         let told = scene.finish();
         let counts = told.by_container.values().map(|(applied, _)| *applied);
@@ -457,6 +457,50 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(9))]
+
+    /// Whoever stalls: the spouts go on to their end, and what waits on disk meanwhile comes to all for whom it was.
+    #[test]
+    fn what_spills_holds_no_spout_back(
+        seed in any::<u64>(), nodes in nodes(), stalled in 0usize..4, how in 0usize..9,
+    ) {
+        let each_node = nodes.len() as u64;
+        let each_container = nodes.iter().map(|&containers| u64::from(containers)).sum();
+        let (input, tasks, copies) = [
+            (r#", key = ["key"]"#, None, 1),
+            (r#", key = ["key"], grouping = "fields""#, Some(4), 1),
+            (r#", key = ["key"], grouping = "partial-key""#, Some(4), 1),
+            (r#", grouping = "load-aware-shuffle""#, Some(3), 1),
+            (r#", grouping = "shuffle""#, Some(3), 1),
+            (r#", grouping = "global""#, None, 1),
+            (r#", grouping = "all""#, Some(3), 3),
+            (r#", grouping = "all""#, None, each_node),
+            ("", None, each_container),
+        ][how];
+        let text = match input {
+            "" => one_per_container("spill"),
+            input => topology(input, tasks, "spill"),
+        };
+        let keys: Vec<_> = (0..90_000).map(|n| n * 7 % 500).collect();
+        let mut scene = scene(&text, &nodes, seed, &keys);
+        scene.cluster.open("steps", &PARTITIONS);
+        let all: Vec<_> = scene.cluster.containers.keys().copied().collect();
+        let stalled = all[stalled % all.len()];
+        let steps = host(&scene.cluster.plans[0], "steps");
+        scene.cluster.settle_without(stalled);
+        for id in all.into_iter().filter(|id| *id != stalled) {
+            let spout = &scene.cluster.report_of(id).hosts[steps];
+            prop_assert!(!spout.is_held_back && spout.partitions.iter().all(|part| part.is_exhausted));
+        }
+        scene.cluster.stalled.clear();
+        let Told { report, seen, .. } = scene.finish();
+        prop_assert!(report.dropped.is_empty(), "{:?}", report.dropped);
+        prop_assert_eq!(seen.len() as u64, copies * keys.len() as u64);
+        prop_assert_eq!((report.in_doubt, report.unconfirmed), (0, 0));
+    }
+}
+
 /// A shuffle would wait for the node that stands still; this one finds the other.
 #[test]
 fn a_load_aware_shuffle_goes_round_a_node_that_stands_still() {
@@ -521,7 +565,7 @@ fn copies_are_for_members_that_stay() {
     let registry = Registry::new().spout::<Feed<Step, 70>>("feed").pe::<Teller>("teller");
     let registry = Written::default().sink(registry, "collect");
     let one_per_node = topology(r#", grouping = "all""#, None, "block");
-    for (text, each) in [(one_per_node, 1), (one_per_container(), 2)] {
+    for (text, each) in [(one_per_node, 1), (one_per_container("block"), 2)] {
         let plan = Topology::parse(&text).unwrap().plan(&registry.catalog()).unwrap();
         let plans = [Arc::new(plan)];
         let (plan, tell) = (&plans[0], host(&plans[0], "tell"));

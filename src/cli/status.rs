@@ -76,11 +76,10 @@ fn render(status: &Status) -> String {
     for stuck in &status.stuck {
         let _ = writeln!(
             out,
-            "STUCK: code of {} ({}) has not returned for {}.{} s; container {} does nothing else",
+            "STUCK: code of {} ({}) has not returned for {}; container {} does nothing else",
             stuck.pe,
             stuck.topology,
-            stuck.for_ms / 1000,
-            stuck.for_ms / 100 % 10,
+            stuck.span(),
             stuck.container
         );
     }

@@ -76,6 +76,13 @@ pub struct StuckStatus {
     pub for_ms: u64,
 }
 
+impl StuckStatus {
+    /// For how long, as people read it: `5.2 s`.
+    pub fn span(&self) -> String {
+        format!("{}.{} s", self.for_ms / 1000, self.for_ms / 100 % 10)
+    }
+}
+
 /// A member of the view.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberStatus {

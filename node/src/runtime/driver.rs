@@ -298,13 +298,9 @@ impl Driver {
 
     fn answer(&self, known: Question) {
         let in_calls = known.stuck.into_iter().map(|stuck| TreeHolder {
+            how: format!("its code has not returned for {}, of whichever trees", stuck.span()),
             topology: stuck.topology,
             pe: stuck.pe,
-            how: format!(
-                "its code has not returned for {}.{} s, of whichever trees",
-                stuck.for_ms / 1000,
-                stuck.for_ms / 100 % 10
-            ),
             count: 1,
         });
         let shown = known.holders.into_iter().map(|holder| {

@@ -36,18 +36,16 @@ impl Activity {
         (!is_idle).then(|| Call { topology: half(16), prototype: half(0), nth })
     }
 
-    /// A call begins. Nobody else writes, so it need not be one step.
+    /// Calls code of a prototype. Nobody else writes here, so no change need be one step.
     #[inline]
-    pub(super) fn enter(&self, topology: u16, prototype: usize) {
+    pub(super) fn during<R>(&self, topology: u16, prototype: usize, call: impl FnOnce() -> R) -> R {
         let nth = (self.0.load(Ordering::Relaxed) >> 32).wrapping_add(1) & NTH_MAX;
         let whose = u64::from(topology) << 16 | prototype as u64 & 0xffff;
-        self.0.store(nth.max(1) << 32 | whose, Ordering::Relaxed);
-    }
-
-    /// It has ended.
-    #[inline]
-    pub(super) fn leave(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed) | IDLE, Ordering::Relaxed);
+        let word = nth.max(1) << 32 | whose;
+        self.0.store(word, Ordering::Relaxed);
+        let result = call();
+        self.0.store(word | IDLE, Ordering::Relaxed);
+        result
     }
 }
 
@@ -59,18 +57,15 @@ mod tests {
     fn a_call_is_seen_while_it_lasts_and_differs_from_the_next() {
         let activity = Activity::default();
         assert_eq!(activity.call(), None);
-        activity.enter(0, 0);
-        let first = activity.call().unwrap();
+        let first = activity.during(0, 0, || activity.call().unwrap());
         assert_eq!((first.topology, first.prototype), (0, 0));
-        activity.leave();
         assert_eq!(activity.call(), None);
-        activity.enter(3, 700);
-        let second = activity.call().unwrap();
+        let second = activity.during(3, 700, || activity.call().unwrap());
         assert_eq!((second.topology, second.prototype), (3, 700));
         assert_ne!(first.nth, second.nth);
         // However many there are.
         activity.0.store(NTH_MAX << 32 | IDLE, Ordering::Relaxed);
-        activity.enter(1, 2);
-        assert_eq!(activity.call(), Some(Call { topology: 1, prototype: 2, nth: 1 }));
+        let again = activity.during(1, 2, || activity.call());
+        assert_eq!(again, Some(Call { topology: 1, prototype: 2, nth: 1 }));
     }
 }

@@ -287,9 +287,8 @@ impl Run {
             }
             let before = slot.emitted();
             let source = slot.host.as_source().expect("a ready source is one");
-            desk.activity.enter(self.topology, at);
-            source.poll(desk.now, self.acks.ledger.as_mut());
-            desk.activity.leave();
+            let ledger = self.acks.ledger.as_mut();
+            desk.activity.during(self.topology, at, || source.poll(desk.now, ledger));
             has_emitted |= slot.emitted() > before;
             self.collect(at, desk, out);
             self.settle(desk, out);
@@ -327,9 +326,7 @@ impl Run {
             let still = desk.handoffs.still.of((self.topology, at));
             let is_due = slot.host.deadline(still).is_some_and(|due| due <= desk.now);
             if is_due && !slot.is_held_back() {
-                desk.activity.enter(self.topology, at);
-                slot.host.tick(desk.now, still);
-                desk.activity.leave();
+                desk.activity.during(self.topology, at, || slot.host.tick(desk.now, still));
                 self.collect(at, desk, out);
                 self.settle(desk, out);
             }
@@ -380,9 +377,7 @@ impl Run {
 
     pub(super) fn idle(&mut self, desk: &mut Desk, out: &mut Vec<Action>) {
         for at in 0..self.hosts.len() {
-            desk.activity.enter(self.topology, at);
-            self.hosts[at].host.idle();
-            desk.activity.leave();
+            desk.activity.during(self.topology, at, || self.hosts[at].host.idle());
             self.collect_acks(at, desk, out);
         }
         self.send_acks(desk, out);
@@ -461,9 +456,8 @@ impl Run {
                 if let Some(source) = self.hosts[at].host.as_source() {
                     source.stop(self.acks.ledger.as_ref());
                 }
-                desk.activity.enter(self.topology, at);
-                self.hosts[at].host.remove_all(desk.now, reason);
-                desk.activity.leave();
+                let host = &mut self.hosts[at].host;
+                desk.activity.during(self.topology, at, || host.remove_all(desk.now, reason));
                 self.hosts[at].host.outlets(&mut |_, outlet| outlet.flush());
                 self.collect(at, desk, out);
                 self.settle(desk, out);

@@ -97,9 +97,8 @@ impl Run {
         } else if !is_elsewhere {
             let (input, task, now) = (edge.input, header.task, desk.now);
             let slot = &mut self.hosts[host];
-            desk.activity.enter(self.topology, host);
-            slot.host.deliver(Delivery { input, task, batch: &*batch, now });
-            desk.activity.leave();
+            let delivery = Delivery { input, task, batch: &*batch, now };
+            desk.activity.during(self.topology, host, || slot.host.deliver(delivery));
             slot.last_applied = Some(now);
             self.collect(host, desk, out);
         }
@@ -162,28 +161,33 @@ impl Run {
             self.lose_rows(reason::MISROUTED, rows.len());
             return self.fail_batch(usize::from(header.edge), batch);
         }
-        self.send_on(header, Passage::Forwarded, batch, rows, desk, out);
+        let was_for = Lane { to: desk.me, task: header.task };
+        let place = (usize::from(header.edge), was_for);
+        self.send_on(place, Passage::Forwarded, batch, rows, desk, out);
     }
 
-    /// Sends rows of a batch to where they live now.
+    /// Sends rows of a batch of an edge that were for a lane to where they live now.
     pub(super) fn send_on(
         &mut self,
-        header: &BatchHeader,
+        (at, was_for): (usize, Lane),
         passage: Passage,
         batch: &(dyn std::any::Any + Send),
         rows: &[u32],
         desk: &mut Desk,
         out: &mut Vec<Action>,
     ) {
-        let edge = self.plan.edges[usize::from(header.edge)];
-        let route = self.edges[usize::from(header.edge)].route;
+        let (edge, route) = (self.plan.edges[at], self.edges[at].route);
         // To the same instance, wherever it is: it has events of this container behind these.
         let (topology, prototype) = (self.topology, narrow(edge.to));
-        let home = desk.layout.home(Unit::Task { topology, prototype, task: header.task });
-        let lane = home.map(|to| Lane { to, task: header.task });
+        let home = desk.layout.home(Unit::Task { topology, prototype, task: was_for.task });
+        let mut lane = home.map(|to| Lane { to, ..was_for });
         let is_copy = self.plan.prototypes[edge.to].inputs[edge.input].grouping == Grouping::All;
+        if is_copy && passage == Passage::Spilled && desk.layout.has(was_for.to) {
+            // Of an instance without a number, whoever has it.
+            lane = lane.or(Some(was_for));
+        }
         if is_copy && lane.is_none() {
-            // It was for an instance of this container alone; the others have theirs.
+            // It was for one instance alone, which is not there; the others have theirs.
             return self.lose_rows(reason::MISROUTED, rows.len());
         }
         self.hosts[edge.from].outlet(edge.output, |outlet| match lane {

@@ -25,14 +25,15 @@ impl Run {
         let place = (self.topology, at);
         let (still, staged) = (handoffs.still.of(place), handoffs.staged.of(place));
         let gone = laying.gone.of(place);
-        desk.activity.enter(self.topology, at);
+        let activity = &desk.activity;
         let host = &mut self.hosts[at].host;
         host.unstage(laying.discarded.of(place));
         // Of a stage that ends, nothing is made, and nothing goes that was not handed over before.
         if self.plan.prototypes[at].stage < removed {
             let (has_key, has_task) = (|hash| !gone.has_key(hash), |task| !gone.has_task(task));
             let has_key: Option<&dyn Fn(u64) -> bool> = Some(&has_key);
-            host.settle(desk.now, &Here { has_key, has_task: &has_task, tasks: &[] });
+            let here = Here { has_key, has_task: &has_task, tasks: &[] };
+            activity.during(self.topology, at, || host.settle(desk.now, &here));
         } else {
             let mut tasks = match desk.phase(self.topology) {
                 Phase::Waiting => Vec::new(),
@@ -48,10 +49,10 @@ impl Run {
             let is_at_once = desk.phase(self.topology) != Phase::Running;
             let has_key: &dyn Fn(u64) -> bool = &has_key;
             let has_key = is_at_once.then_some(has_key);
-            host.settle(desk.now, &Here { has_key, has_task: &has_task, tasks: &tasks });
+            let here = Here { has_key, has_task: &has_task, tasks: &tasks };
+            activity.during(self.topology, at, || host.settle(desk.now, &here));
         }
         host.resume();
-        desk.activity.leave();
     }
 
     /// Removes some of the instances of a host that have gone with their slots; whether none is left.
@@ -61,10 +62,9 @@ impl Run {
         desk: &mut Desk,
         out: &mut Vec<Action>,
     ) -> bool {
-        desk.activity.enter(self.topology, at);
         let gone = desk.handoffs.departed((self.topology, at));
-        let is_done = self.hosts[at].host.sweep(desk.now, gone);
-        desk.activity.leave();
+        let host = &mut self.hosts[at].host;
+        let is_done = desk.activity.during(self.topology, at, || host.sweep(desk.now, gone));
         self.collect(at, desk, out);
         self.settle(desk, out);
         is_done

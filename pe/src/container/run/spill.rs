@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use routing::{Ack, AnyOutlet, BatchHeader, ContainerId, Passage, Ready};
+use routing::{Ack, AnyOutlet, ContainerId, Lane, Passage, Ready};
 
 use super::super::Desk;
 use super::super::edge::EdgeSide;
@@ -40,8 +40,8 @@ pub(in crate::container) struct Spill {
 /// A batch that waits on disk.
 #[derive(Debug)]
 struct Record {
-    /// The instance that it was for, or none.
-    task: u32,
+    /// Where it was to go.
+    lane: Lane,
     rows: u32,
     bytes: u32,
     /// The trees that it has events of.
@@ -138,7 +138,7 @@ impl EdgeSide {
         let length = u32::try_from(bytes.len()).expect("a batch fits a frame");
         spill.rows += u64::from(rows);
         spill.bytes += u64::from(length);
-        spill.waiting.push_back(Record { task: lane.task, rows, bytes: length, trees });
+        spill.waiting.push_back(Record { lane, rows, bytes: length, trees });
         Aside::Waits(bytes)
     }
 }
@@ -235,8 +235,7 @@ impl Run {
         };
         let batches = self.edges[at].event.batches;
         let rows = batches.meant(&*batch);
-        let header = BatchHeader { edge: narrow(at), task: record.task, ..BatchHeader::default() };
-        self.send_on(&header, Passage::Spilled, &*batch, &rows, desk, out);
+        self.send_on((at, record.lane), Passage::Spilled, &*batch, &rows, desk, out);
         batches.retire(&*batch, &mut self.acks.owing);
         self.edges[at].keep(batch);
         self.collect_owed();
