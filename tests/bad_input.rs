@@ -309,7 +309,7 @@ fn a_peer_that_misbehaves_on_the_control_link_is_cut_off() {
 
     let mut old = line.open(CONTROL, b"SCTL\x09\x00");
     assert_eq!(old.hear_end(), PREAMBLE, "ours, for whoever can read it");
-    node.wait_to_say(&["refused a node", "protocol version 9, this node speaks 3"]);
+    node.wait_to_say(&["refused a node", "protocol version 9, this node speaks 4"]);
 
     line.open(CONTROL, b"GET / HTTP/1.1\r\n\r\n").hear_end();
     node.wait_to_say(&["refused a node", "not a control stream"]);
@@ -378,12 +378,12 @@ fn a_peer_that_misbehaves_on_the_data_link_is_cut_off() {
     let refused = u64::MAX.to_le_bytes();
     for (link, frame, expected, answer) in [
         (1, noise(500), "not a frame", &refused[..]),
-        (2, header(3, 0, u32::MAX, 0), "a frame of 4294967295 bytes, at most 8388608", &refused),
-        (3, header(9, 0, 100, 0), "a frame of protocol version 9, this node speaks 3", &refused),
-        (4, header(3, 7, 100, 0), "a frame of an unknown kind, 7", &refused),
-        (5, with_payload(header(3, 0, 100, 5), 100), "frame 5 where frame 0 was expected", &[]),
-        (6, with_payload(header(3, 0, 100, 0), 100), "a frame whose checksum is wrong", &refused),
-        (7, with_payload(header(3, 0, 100, 0), 50), "", &[]),
+        (2, header(4, 0, u32::MAX, 0), "a frame of 4294967295 bytes, at most 8388608", &refused),
+        (3, header(9, 0, 100, 0), "a frame of protocol version 9, this node speaks 4", &refused),
+        (4, header(4, 7, 100, 0), "a frame of an unknown kind, 7", &refused),
+        (5, with_payload(header(4, 0, 100, 5), 100), "frame 5 where frame 0 was expected", &[]),
+        (6, with_payload(header(4, 0, 100, 0), 100), "a frame whose checksum is wrong", &refused),
+        (7, with_payload(header(4, 0, 100, 0), 50), "", &[]),
     ] {
         let mut talk = data.open(DATA, &peer.data_hello(node, link));
         assert_eq!(talk.hear(16)[8..], [0; 8], "it reads, from the first frame on");

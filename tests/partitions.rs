@@ -167,8 +167,8 @@ fn what_goes_one_way_only_makes_few_views() {
     ground.flow(&[0, 1, 2, 3, 4]);
 }
 
-/// Who is taken off again and again waits ever longer until it is let in: each turn costs a view without it, and up to eight
-/// while it comes in and gets its part.
+/// Who is taken off again and again waits ever longer until it is let in: each turn costs a view without it, some while others
+/// take over and copy what it had, and some while it comes in and gets its part.
 #[test]
 fn a_host_whose_links_flap_makes_few_views() {
     let Some(ground) = Ground::new("flapping", 4) else { return };
@@ -182,6 +182,6 @@ fn a_host_whose_links_flap_makes_few_views() {
     let after = ground.agree(&[0, 1, 2, 3, 4]);
     let has_waited = |node: &Node| node.said(&["a node that comes and goes has to wait"]).is_some();
     assert!(ground.nodes[..4].iter().any(has_waited));
-    assert!((1..=9 * FLAPS).contains(&(after - before)), "{} views", after - before);
+    assert!((1..=15 * FLAPS).contains(&(after - before)), "{} views", after - before);
     ground.flow(&[0, 1, 2, 3, 4]);
 }

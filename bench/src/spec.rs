@@ -83,6 +83,9 @@ pub struct Spec {
     pub skew: Option<f64>,
     /// Of how many events an ack speaks, if trees are acknowledged and replayed: `at-least-once`. Engine only.
     pub acks: Option<u32>,
+    /// How many nodes have the state of each key, where there are several processes. One unless it is said, since
+    /// what the engine is compared with has no replicas.
+    pub replicas: u32,
     /// The same seed is the same data.
     pub seed: u64,
 }
@@ -103,6 +106,7 @@ impl Spec {
             keys: None,
             skew: None,
             acks: None,
+            replicas: 1,
             seed: 1,
         }
     }

@@ -35,6 +35,9 @@ pub const SLOTS_MIN: u32 = 16;
 pub const SLOTS_MAX: u32 = 65_536;
 /// How many containers a node may have, and how many members may be waited for.
 pub const COUNT_MAX: u32 = 1_024;
+
+/// The most nodes with the state of a unit.
+const REPLICAS_MAX: u32 = 7;
 /// How many addresses to join at; one that answers is enough.
 pub const JOIN_MAX: usize = 64;
 /// How many peers may be allowed: as many as a cluster has room for, twice over.
@@ -88,6 +91,9 @@ pub struct ClusterConfig {
     /// The peers that may connect, by their names as peers; `None` lets in whoever has the key. Nodes
     /// should all have the same list, with themselves on it, or who is refused by one gets in by another.
     pub allow: Option<Vec<String>>,
+    /// How many nodes there are to be with the state of each key, fixed when the cluster forms. With fewer, state
+    /// dies with its node; with more, each change is sent more often.
+    pub replicas: u32,
     /// How many members there must be before spouts start. Too few make the first nodes carry
     /// everything for a while; more than there are means waiting for ever.
     pub expected_nodes: u32,
@@ -184,6 +190,7 @@ impl NodeConfig {
                 slots: 1_024,
                 key_file: None,
                 allow: None,
+                replicas: 2,
                 expected_nodes: 1,
             },
             log: LogConfig { format: LogFormat::Text, level: "info".into() },

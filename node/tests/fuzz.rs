@@ -44,7 +44,13 @@ fn log(node: u64) -> LogId {
 }
 
 fn setup() -> Setup {
-    Setup { cluster: "fuzz".to_owned(), slots: 16, expected_nodes: 1, plans: Vec::new() }
+    Setup {
+        cluster: "fuzz".to_owned(),
+        slots: 16,
+        expected_nodes: 1,
+        replicas: 1,
+        plans: Vec::new(),
+    }
 }
 
 /// Nodes 1 and 2; the first votes, and its slots go to the second.

@@ -6,11 +6,14 @@
 //! behind it. What comes from another node is read before anything is trusted: a length that it claims is
 //! compared with what is there, and nothing is allocated by it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use membership::Time;
-use routing::codec;
+use routing::{Slot, codec};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::Unit;
 use crate::host::contain;
 
 /// A chunk is closed when it has this many bytes: so much is written between two other inputs.
@@ -103,6 +106,11 @@ impl ChunkWriter {
         self.bytes.extend_from_slice(&task.to_le_bytes());
     }
 
+    /// Bytes of records so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - CHECKSUM
+    }
+
     /// The chunk.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let checksum = xxh3_64(&self.bytes[CHECKSUM..]);
@@ -137,6 +145,147 @@ impl ChunkWriter {
             Ok(Err(_)) | Err(_) => {
                 self.bytes.truncate(start);
                 self.begin(UNWRITABLE);
+            }
+        }
+    }
+}
+
+/// So many bytes of a commit go in one message: far less than a frame may have.
+const PART_TARGET: usize = 1 << 20;
+
+/// Collects what has changed, for those who keep replicas of it.
+#[derive(Debug)]
+pub(crate) struct CommitWriter {
+    now: Time,
+    routes: ReplicaRoutes,
+    place: (u16, usize),
+    /// By replica: what is being filled, and what is full.
+    chunks: Vec<(ChunkWriter, Vec<Vec<u8>>)>,
+    touched: BTreeSet<Unit>,
+    touched_slots: Vec<bool>,
+}
+
+/// Which replicas there are of each unit that is here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplicaRoutes {
+    /// By slot, and of numbered instances: the group.
+    slots: Vec<u16>,
+    tasks: BTreeMap<Unit, u16>,
+    /// Distinct sets of replicas.
+    groups: Vec<Vec<usize>>,
+}
+
+impl ReplicaRoutes {
+    /// No replicas.
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots: vec![u16::MAX; slots], tasks: BTreeMap::new(), groups: Vec::new() }
+    }
+
+    /// A unit has replicas, each once and in order.
+    pub(crate) fn add(&mut self, unit: Unit, replicas: Vec<usize>) {
+        let known = self.groups.iter().position(|group| *group == replicas);
+        let group = known.unwrap_or_else(|| {
+            self.groups.push(replicas);
+            self.groups.len() - 1
+        });
+        let group = u16::try_from(group).expect("there are fewer sets than units");
+        match unit {
+            Unit::Slot(slot) => self.slots[usize::from(slot)] = group,
+            Unit::Task { .. } => {
+                self.tasks.insert(unit, group);
+            }
+        }
+    }
+}
+
+impl CommitWriter {
+    /// Nothing yet, for so many replicas.
+    pub(crate) fn new(now: Time, replicas: usize, routes: ReplicaRoutes) -> Self {
+        let chunks = (0..replicas).map(|_| (ChunkWriter::new(now), Vec::new())).collect();
+        let touched_slots = vec![false; routes.slots.len()];
+        Self { now, routes, place: (0, 0), chunks, touched: BTreeSet::new(), touched_slots }
+    }
+
+    /// When it is written.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What follows is of a prototype.
+    pub(crate) fn set_place(&mut self, topology: u16, prototype: usize) {
+        self.place = (topology, prototype);
+        self.chunks.iter_mut().for_each(|(chunk, _)| chunk.set_place(topology, prototype));
+    }
+
+    /// A keyed instance is as follows.
+    pub(crate) fn keyed(&mut self, hash: u64, key: &[u8], events: u32, state: &impl Serialize) {
+        let group = self.of_key(hash);
+        self.write(group, |chunk| chunk.keyed(key, events, state));
+    }
+
+    /// All keys of a hash are gone.
+    pub(crate) fn key_gone(&mut self, hash: u64) {
+        let group = self.of_key(hash);
+        self.write(group, |chunk| chunk.key_gone(hash));
+    }
+
+    /// A numbered instance is as follows.
+    pub(crate) fn task(&mut self, task: u32, events: u32, state: &impl Serialize) {
+        let group = self.of_task(task);
+        self.write(group, |chunk| chunk.task(task, events, state));
+    }
+
+    /// A numbered instance is gone.
+    pub(crate) fn task_gone(&mut self, task: u32) {
+        let group = self.of_task(task);
+        self.write(group, |chunk| chunk.task_gone(task));
+    }
+
+    /// What each replica is to get, and which units have changed.
+    pub(crate) fn finish(self) -> (Vec<Vec<Vec<u8>>>, BTreeSet<Unit>) {
+        let chunks = self.chunks.into_iter().map(|(chunk, mut full)| {
+            if chunk.len() > 0 {
+                full.push(chunk.finish());
+            }
+            full
+        });
+        let mut touched = self.touched;
+        let slots = (0..).zip(self.touched_slots).filter(|(_, is_touched)| *is_touched);
+        touched.extend(slots.map(|(slot, _)| Unit::Slot(slot)));
+        (chunks.collect(), touched)
+    }
+
+    fn of_key(&mut self, hash: u64) -> u16 {
+        let slot = usize::from(Slot::of(hash, self.routes.slots.len()).0);
+        let group = self.routes.slots[slot];
+        self.touched_slots[slot] |= group != u16::MAX;
+        group
+    }
+
+    fn of_task(&mut self, task: u32) -> u16 {
+        let (topology, prototype) = self.place;
+        let prototype = u16::try_from(prototype).expect("a plan has at most 1,024 prototypes");
+        let unit = Unit::Task { topology, prototype, task };
+        let Some(&group) = self.routes.tasks.get(&unit) else { return u16::MAX };
+        self.touched.insert(unit);
+        group
+    }
+
+    fn write(&mut self, group: u16, write: impl FnOnce(&mut ChunkWriter)) {
+        let Some(replicas) = self.routes.groups.get(usize::from(group)) else { return };
+        let Some((&first, others)) = replicas.split_first() else { return };
+        let start = self.chunks[first].0.bytes.len();
+        write(&mut self.chunks[first].0);
+        for &other in others {
+            let [from, to] = self.chunks.get_disjoint_mut([first, other]).expect("each once");
+            to.0.bytes.extend_from_slice(&from.0.bytes[start..]);
+        }
+        for &replica in replicas {
+            let (chunk, full) = &mut self.chunks[replica];
+            if chunk.len() >= PART_TARGET {
+                let mut next = ChunkWriter::new(self.now);
+                next.set_place(self.place.0, self.place.1);
+                full.push(std::mem::replace(chunk, next).finish());
             }
         }
     }
@@ -194,6 +343,29 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Record<'_>>, ChunkError> {
         read.push(reader.record()?);
     }
     Ok(read)
+}
+
+/// Reads records one by one, from bytes that were checked when they came.
+pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = (usize, usize, Record<'_>)> {
+    let mut reader = Reader(bytes);
+    std::iter::from_fn(move || {
+        let start = bytes.len() - reader.0.len();
+        let record = reader.record().ok()?;
+        Some((start, bytes.len() - reader.0.len(), record))
+    })
+}
+
+/// A chunk of records that were written before.
+pub(crate) fn of_records(records: &[u8]) -> Vec<u8> {
+    let mut chunk = xxh3_64(records).to_le_bytes().to_vec();
+    chunk.extend_from_slice(records);
+    chunk
+}
+
+/// The records of a chunk, if it is what was written.
+pub(crate) fn checked(chunk: &[u8]) -> Option<&[u8]> {
+    let (checksum, records) = chunk.split_first_chunk::<CHECKSUM>()?;
+    (u64::from_le_bytes(*checksum) == xxh3_64(records)).then_some(records)
 }
 
 struct Reader<'c>(&'c [u8]);

@@ -7,11 +7,13 @@
 //! trigger, its pulse: eight bytes for a key of one number, sixteen for any other, and eight to sixteen
 //! for its share of the index.
 
+mod changes;
 mod copying;
 mod index;
 
 use routing::{Key, Packed};
 
+use self::changes::Changes;
 pub(crate) use self::copying::Copying;
 pub(crate) use self::index::Hint;
 use self::index::Index;
@@ -46,6 +48,8 @@ pub(crate) struct Instances<P, K, M> {
     free: Vec<u32>,
     /// The copies that are being made.
     pub(crate) copies: Vec<Copying>,
+    /// What has changed since it was committed.
+    pub(crate) changes: Changes,
 }
 
 impl<P, K, M> Default for Instances<P, K, M> {
@@ -56,6 +60,7 @@ impl<P, K, M> Default for Instances<P, K, M> {
             long: Vec::new(),
             free: Vec::new(),
             copies: Vec::new(),
+            changes: Changes::default(),
         }
     }
 }
@@ -99,6 +104,7 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
         self.index.remove(key.hash(), position, |at| self.all[at].key.hash());
         let removed = self.all.swap_remove(position);
         let from = self.all.len();
+        self.changes.removed(key.hash(), from, position);
         if let Some(moved) = self.all.get(position) {
             let hash = moved.key.hash();
             self.index.moved(hash, from, position);

@@ -3,7 +3,7 @@
 //! A view names members and owners of slots. A container wants to know where the rows of each edge go
 //! and what is its own; that is worked out once per view and node, and shared by its containers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use membership::{Epoch, NodeId};
@@ -78,6 +78,32 @@ impl<T> Home<T> {
     }
 }
 
+/// What a node has to do for the sets of replicas that it is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Of the units that it owns, or is to own.
+    pub duties: Vec<Duty>,
+    /// The epochs of the sets that it is in, by unit.
+    pub kept: BTreeMap<Unit, Vec<Epoch>>,
+    /// Units, wherever they are, that nobody serves: one who has a replica is getting ready, or none is there.
+    pub waiting: BTreeSet<Unit>,
+}
+
+/// Who is to have replicas of a unit under a set that this node owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duty {
+    /// The unit.
+    pub unit: Unit,
+    /// The container that owns it.
+    pub container: u16,
+    /// Whether this set is the active one, and not the next.
+    pub is_active: bool,
+    /// The view that named the set.
+    pub epoch: Epoch,
+    /// The others of the set.
+    pub replicas: Vec<NodeId>,
+}
+
 /// Which move brought a unit to where it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Origin {
@@ -124,6 +150,7 @@ pub struct Layout {
     /// The moves of slots, each once; worked out when somebody asks.
     moves: OnceLock<Vec<Move>>,
     tasks: TaskHomes,
+    sets: Sets,
 }
 
 /// The most containers of a cluster: a lane is two bytes in the table of slots.
@@ -222,10 +249,36 @@ impl Layout {
             origins: Vec::new(),
             moves: OnceLock::new(),
             tasks,
+            sets: Sets::default(),
         };
         layout.digest = layout.digest();
         layout.trace();
         layout
+    }
+
+    /// The same with replicas.
+    pub fn with_sets(self, sets: Sets) -> Self {
+        Self { sets, ..self }
+    }
+
+    /// Whose replicas a container sees to.
+    pub(crate) fn duties(&self, container: u16) -> impl Iterator<Item = &Duty> {
+        self.sets.duties.iter().filter(move |duty| duty.container == container)
+    }
+
+    /// Whether this node is in a set of a unit.
+    pub(crate) fn keeps_replica(&self, unit: Unit) -> bool {
+        self.sets.kept.contains_key(&unit)
+    }
+
+    /// Whether it is in the one of an epoch.
+    pub(crate) fn keeps_replica_for(&self, unit: Unit, epoch: Epoch) -> bool {
+        self.sets.kept.get(&unit).is_some_and(|epochs| epochs.contains(&epoch))
+    }
+
+    /// The units that nobody serves.
+    pub(crate) fn waiting(&self) -> &BTreeSet<Unit> {
+        &self.sets.waiting
     }
 
     /// Finds out from where slots came.
@@ -425,7 +478,7 @@ impl Layout {
     }
 
     /// How many slots there are.
-    pub(crate) fn slot_count(&self) -> usize {
+    pub fn slot_count(&self) -> usize {
         self.slots.len()
     }
 

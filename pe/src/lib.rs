@@ -50,6 +50,7 @@ mod layout;
 mod line;
 mod pe;
 mod registry;
+mod replica;
 mod report;
 mod sink;
 mod spout;
@@ -69,12 +70,14 @@ pub use event_type::{AnyBatch, EventType, Rows};
 pub use generated::{Generated, GeneratedColumns, GeneratedRef};
 pub use instance_key::KeyRef;
 pub use layout::{
-    CONTAINERS_MAX, Home, Layout, Phase, Place, TaskHomes, Unit, active_containers, spread_tasks,
+    CONTAINERS_MAX, Duty, Home, Layout, Phase, Place, Sets, TaskHomes, Unit, active_containers,
+    spread_tasks,
 };
 pub use line::{Line, LineColumns, LineRef};
 pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal, STATE_MAX};
 pub use pe_derive::Event;
 pub use registry::Registry;
+pub use replica::{ReplicaAction, ReplicaInput, ReplicaStore};
 pub use report::{HostReport, PartitionReport, Report, RunReport, TreeReport, TreesReport};
 #[doc(hidden)]
 pub use routing::{AnyOutlet, Batch, Outlet};

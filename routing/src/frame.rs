@@ -9,7 +9,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The version of everything that two nodes say to each other; both must have the same.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 
 /// The most bytes in a payload.
 pub const FRAME_MAX: usize = 8 << 20;
@@ -160,11 +160,23 @@ pub enum BatchKind {
     Acks,
     /// No events: so many trees that the receiver planted are given up.
     Fails,
+    /// No events: what a replica of units of the sender is to take in.
+    Replicate,
+    /// No events: how far a replica has come with that.
+    Replicated,
 }
 
 impl BatchKind {
-    const ALL: [Self; 6] =
-        [Self::Direct, Self::Forwarded, Self::Fence, Self::Flushed, Self::Acks, Self::Fails];
+    const ALL: [Self; 8] = [
+        Self::Direct,
+        Self::Forwarded,
+        Self::Fence,
+        Self::Flushed,
+        Self::Acks,
+        Self::Fails,
+        Self::Replicate,
+        Self::Replicated,
+    ];
 
     fn parse(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u8 == byte)
@@ -355,7 +367,7 @@ mod tests {
     #[test]
     fn the_bytes_are_pinned() {
         let bytes = frame();
-        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 3, 0, 0, 0, 138, 0, 0, 0]);
+        assert_eq!(bytes[..12], [b'S', b'T', b'R', b'L', 4, 0, 0, 0, 138, 0, 0, 0]);
         assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 5354009626580344267);
     }
 
@@ -372,7 +384,7 @@ mod tests {
         bytes[4] = 9;
         assert_eq!(
             read(&bytes).unwrap_err().to_string(),
-            "a frame of protocol version 9, this node speaks 3"
+            "a frame of protocol version 9, this node speaks 4"
         );
     }
 

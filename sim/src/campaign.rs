@@ -186,6 +186,7 @@ impl Campaign {
             slots: self.slots,
             // Before all are there, so that events flow while they come.
             expected_nodes: u32::try_from(self.nodes.min(2)).expect("two at most"),
+            replicas: 2,
             gossip: Config::lan(),
             views: view_log::Config {
                 stable_after: Duration::from_millis(400),

@@ -4,7 +4,7 @@
 //! for ever. A deed also says how the unit came: from the deed before it, with all that it held, or from
 //! nowhere, since what it held was lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use membership::view_log::{LogId, Seat};
 use membership::{Epoch, NodeId, Time};
@@ -24,6 +24,8 @@ pub(crate) struct Deed {
     pub(crate) by: Epoch,
     /// The epoch before, if what the unit held came from there.
     pub(crate) from: Option<Epoch>,
+    /// Whether the owner before was gone, so that it came from a replica: without what had not been committed.
+    pub(crate) is_takeover: bool,
 }
 
 /// The deeds of all units, oldest first.
@@ -34,8 +36,15 @@ pub(crate) struct Deeds {
     next: BTreeMap<Unit, Epoch>,
     /// Units that went to another container with all they held.
     pub(crate) handoffs: u64,
-    /// Units that began empty.
+    /// Units that began empty; how often that was, and which.
     pub(crate) losses: u64,
+    pub(crate) lost: BTreeSet<Unit>,
+    /// Units that went on from a replica, since their owner was gone.
+    pub(crate) takeovers: u64,
+    /// The members of the last view, and since when they are.
+    pub(crate) seated: BTreeMap<LogId, Epoch>,
+    /// Units whose owner was gone in the last view.
+    waiting: BTreeSet<Unit>,
 }
 
 impl Deeds {
@@ -61,15 +70,32 @@ impl Deeds {
             let node = view.head.seat_of(log.disk).map_or(NodeId(0), Seat::node);
             let container = share.active.container;
             let by = view.head.number;
-            deeds.push(Deed { epoch, log, node, container, by, from });
+            let was_seated = last.is_some_and(|last| {
+                view.head.seat_of(last.log.disk).is_some_and(|seat| seat.log == last.log)
+            });
+            let was_waiting = self.waiting.contains(&unit);
+            let is_takeover = is_handed_over && (!was_seated || was_waiting);
+            deeds.push(Deed { epoch, log, node, container, by, from, is_takeover });
             let is_elsewhere =
                 last.is_some_and(|last| (last.log, last.container) != (log, container));
             if is_handed_over && is_elsewhere {
                 self.handoffs += 1;
                 moved.push(unit);
             }
-            self.losses += u64::from(last.is_some() && !is_handed_over);
+            if last.is_some() && !is_handed_over {
+                self.losses += 1;
+                self.lost.insert(unit);
+            }
+            self.takeovers += u64::from(is_takeover);
         }
+        let seats = view.head.seats.iter();
+        self.seated = seats.map(|seat| (seat.log, view.body.since(seat))).collect();
+        let has_it = |set: &node::Set| {
+            let seat = view.head.seat_of(set.owner().disk);
+            seat.is_some_and(|seat| seat.log == set.owner() && seat.since <= set.epoch)
+        };
+        let waiting = view.body.shares().filter(|(_, share)| !has_it(&share.active));
+        self.waiting = waiting.map(|(unit, _)| unit).collect();
         Ok(moved)
     }
 
@@ -90,6 +116,20 @@ impl Deeds {
             deeds.iter().find(|deed| deed.epoch == *epoch).and_then(|deed| deed.from)
         };
         std::iter::successors(Some(epoch), from)
+    }
+}
+
+impl Deeds {
+    /// The same as far as it was given by one who lived, so that it has all.
+    pub(crate) fn given(&self, unit: Unit, epoch: Epoch) -> impl Iterator<Item = Epoch> + '_ {
+        let is_takeover =
+            move |epoch: Epoch| self.of(unit, epoch).is_some_and(|deed| deed.is_takeover);
+        let mut is_over = false;
+        self.line(unit, epoch).take_while(move |&epoch| {
+            let was_over = is_over;
+            is_over |= is_takeover(epoch);
+            !was_over
+        })
     }
 }
 

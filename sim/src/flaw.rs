@@ -35,11 +35,17 @@ pub enum Flaw {
     CommitEarly,
     /// A partition is opened behind more than was done with.
     Skip,
+    /// What was sent to a replica is taken for what it has. This and what follows is in what replicas add.
+    ConfirmEarly,
+    /// A replica leaves out every second message and confirms them all: who goes on with it is not in sync.
+    HalfCopy,
+    /// With each view, a node forgets the replicas that it keeps.
+    Forget,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Fsync,
         Self::Resend,
         Self::Fence,
@@ -52,6 +58,9 @@ impl Flaw {
         Self::AckTwice,
         Self::CommitEarly,
         Self::Skip,
+        Self::ConfirmEarly,
+        Self::HalfCopy,
+        Self::Forget,
     ];
 
     /// Its name on the command line.
@@ -69,13 +78,22 @@ impl Flaw {
             Self::AckTwice => "ack-twice",
             Self::CommitEarly => "commit-early",
             Self::Skip => "skip",
+            Self::ConfirmEarly => "confirm-early",
+            Self::HalfCopy => "half-copy",
+            Self::Forget => "forget",
         }
     }
 
     /// Whether it is in what at-least-once adds, so that nothing comes of it otherwise.
     pub fn is_of_acks(self) -> bool {
         match self {
-            Self::AckEarly | Self::AckTwice | Self::CommitEarly | Self::Skip => true,
+            Self::AckEarly
+            | Self::AckTwice
+            | Self::CommitEarly
+            | Self::Skip
+            | Self::ConfirmEarly
+            | Self::HalfCopy
+            | Self::Forget => true,
             Self::Fsync
             | Self::Resend
             | Self::Fence

@@ -100,6 +100,8 @@ pub(crate) struct Ledger {
     /// Numbers from which on events are of the probe, by partition.
     probe_from: BTreeMap<u64, u64>,
     pub(crate) emitted: u64,
+    /// Events of each key, each once.
+    distinct: BTreeMap<u64, u64>,
     pub(crate) taken: [u64; 2],
     pub(crate) violation: Option<Violation>,
     /// Whether somebody has made the tokens of the partitions.
@@ -117,6 +119,8 @@ struct Partition {
     /// The next number.
     next: u64,
     holder: Option<(usize, Run, u16)>,
+    /// The logs of whoever holds it, and since when they were of a member when it was opened.
+    held_by: Option<(LogId, Option<Epoch>)>,
     /// How often it was opened.
     readings: u64,
     /// How its events were emitted, by the first number of each manner.
@@ -158,6 +162,7 @@ impl Ledger {
             probed: Default::default(),
             probe_from: BTreeMap::new(),
             emitted: 0,
+            distinct: BTreeMap::new(),
             taken: [0; 2],
             violation: None,
             has_makers: false,
@@ -211,10 +216,15 @@ impl Ledger {
     pub(crate) fn opened(&mut self, name: u64) {
         let Some(here) = &self.here else { return };
         let place = (here.machine, here.run, here.at.1);
+        let by = (here.log, here.layout.since(here.at.0));
         let now = here.now;
         let partition = self.partitions.entry(name).or_default();
-        let judged = rules::a_partition_has_one_reader(now, name, partition.holder, place);
-        partition.holder = Some(place);
+        // Whoever was given up, and does not know, may read on: nothing of that counts.
+        let seated = |log: &LogId| self.deeds.seated.get(log).copied();
+        let is_member = partition.held_by.is_some_and(|(log, since)| seated(&log) == since);
+        let holder = partition.holder.filter(|_| is_member || !self.has_acks);
+        let judged = rules::a_partition_has_one_reader(now, name, holder, place);
+        (partition.holder, partition.held_by) = (Some(place), Some(by));
         partition.readings += 1;
         self.judge(judged);
     }
@@ -246,6 +256,9 @@ impl Ledger {
         let manner = Manner { reading: partition.readings, view, node, since };
         if partition.manners.last().is_none_or(|(_, last)| *last != manner) {
             partition.manners.push((told.number, manner));
+        }
+        if partition.next <= told.number {
+            *self.distinct.entry(told.key).or_default() += 1;
         }
         partition.next = partition.next.max(told.number + 1);
         self.judge(judged);
@@ -316,6 +329,30 @@ impl Ledger {
                 !usize::try_from(at).ok().and_then(|at| seen.get(at)).is_some_and(|seen| *seen)
             });
             rules::what_is_committed_was_applied(now, partition, number, first)?;
+        }
+        Ok(())
+    }
+
+    /// Whether all that was emitted is in the state of somebody, of each key and of all, as far as no unit has begun
+    /// empty; at rest, after a probe, when each instance has counted under its present owner.
+    pub(crate) fn all_is_in_state(&self, now: Time) -> Result<(), Violation> {
+        let count = |unit: Unit, instance: u64| {
+            let counts = self.counts.get(&(unit, instance))?;
+            counts.iter().max_by_key(|(epoch, _)| *epoch).map(|(_, count)| *count)
+        };
+        for (&key, &events) in &self.distinct {
+            let unit = Unit::Slot(Slot::of(key.hash(), self.slots).0);
+            if !self.deeds.lost.contains(&unit) {
+                rules::what_is_done_with_is_in_state(now, unit, key, events, count(unit, key))?;
+            }
+        }
+        let tasks = self.counts.keys().map(|(unit, _)| *unit);
+        let tasks: BTreeSet<_> = tasks.filter(|unit| matches!(unit, Unit::Task { .. })).collect();
+        if tasks.is_disjoint(&self.deeds.lost) {
+            let events = self.distinct.values().sum();
+            let counted = tasks.iter().filter_map(|&unit| count(unit, 0)).sum();
+            let any = tasks.first().copied().unwrap_or(Unit::Slot(0));
+            rules::what_is_done_with_is_in_state(now, any, 0, events, Some(counted))?;
         }
         Ok(())
     }

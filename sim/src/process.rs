@@ -15,8 +15,10 @@ use membership::{Member, NodeId, Time};
 use node::link::credits_of;
 use node::{Action, Ending, Event, Input, Message, NodeCore, Offsets};
 use pe::topology::Plan;
-use pe::{Container, Registry, SpillId, Waker};
-use routing::{Ack, BatchKind, Frame, FrameBuilder, FrameHeader, FrameKind, Runs, seal};
+use pe::{Container, Registry, ReplicaAction, ReplicaInput, ReplicaStore, SpillId, Waker};
+use routing::{
+    Ack, BatchHeader, BatchKind, Frame, FrameBuilder, FrameHeader, FrameKind, Runs, seal,
+};
 
 use crate::Chance;
 use crate::disk::NodeRecord;
@@ -52,6 +54,7 @@ pub(crate) struct Process {
     me: Member,
     log: LogId,
     containers: Vec<Sleeper>,
+    store: ReplicaStore,
     program: Arc<Program>,
     inputs: VecDeque<Input>,
     links: SimLinks,
@@ -137,12 +140,14 @@ impl Process {
             }
         });
         let containers = containers.collect();
+        let slots = first.slot_count();
         let links = SimLinks::new(me.run, flaw == Some(Flaw::Resend));
         Self {
             core,
             me,
             log,
             containers,
+            store: ReplicaStore::new(slots),
             program,
             inputs: VecDeque::new(),
             links,
@@ -202,7 +207,7 @@ impl Process {
             }
             Letter::Frame(stream, bytes) => {
                 match self.links.frame(now, from, stream, &bytes, out) {
-                    Ok(true) => self.frame(now, from, &bytes),
+                    Ok(true) => self.frame(now, from, &bytes, out),
                     Ok(false) => {}
                     Err(gap) => {
                         let what = format!("{} reads from {from}: {gap}", self.me.node);
@@ -262,7 +267,7 @@ impl Process {
         self.links.forget(from, out);
     }
 
-    fn frame(&mut self, now: Time, from: NodeId, bytes: &Bytes) {
+    fn frame(&mut self, now: Time, from: NodeId, bytes: &Bytes, out: &mut Outbox) {
         let header = bytes.first_chunk().expect("a frame has a header");
         let header = FrameHeader::parse(header).expect("a link does not change bytes");
         let frame = Frame::new(header, bytes.slice(FrameHeader::LEN..));
@@ -279,6 +284,14 @@ impl Process {
             FrameKind::Batches => {
                 for batch in frame {
                     let (header, body) = batch.expect("nor what a frame holds");
+                    if header.kind == BatchKind::Replicate {
+                        let container = header.from;
+                        let body =
+                            if self.flaw == Some(Flaw::HalfCopy) { halved(body) } else { body };
+                        let arrived = ReplicaInput::Arrived { node: from, container, body };
+                        self.keep_replicas(now, arrived, out);
+                        continue;
+                    }
                     let (to, is_fence) = (header.to, header.kind == BatchKind::Fence);
                     if self.flaw == Some(Flaw::AckTwice) && header.kind == BatchKind::Acks {
                         self.post(to, pe::Input::Arrived(from, header, body.clone()));
@@ -289,6 +302,26 @@ impl Process {
                     } else {
                         self.post(to, input);
                     }
+                }
+            }
+        }
+    }
+
+    /// Gives an input to the replicas that are kept here.
+    fn keep_replicas(&mut self, now: Time, input: ReplicaInput, out: &mut Outbox) {
+        let mut actions = Vec::new();
+        self.store.step(input, &mut actions);
+        for action in actions {
+            match action {
+                ReplicaAction::Answer { node, container, body } => {
+                    let kind = BatchKind::Replicated;
+                    let header = BatchHeader { to: container, kind, ..BatchHeader::default() };
+                    let mut frame = FrameBuilder::default();
+                    frame.push(header, |bytes| bytes.extend_from_slice(&body));
+                    self.links.send(now, node, FrameKind::Batches, frame.take(), out);
+                }
+                ReplicaAction::Chunk { handoff, bytes, kind } => {
+                    self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
                 }
             }
         }
@@ -420,6 +453,9 @@ impl Process {
                     if self.flaw == Some(Flaw::AckEarly) {
                         frame = self.ack_early(own, frame);
                     }
+                    if self.flaw == Some(Flaw::ConfirmEarly) {
+                        frame = self.confirm_early((to, own), frame);
+                    }
                     self.links.send(now, to, FrameKind::Batches, frame, out);
                 }
                 pe::Action::Credit { node, credit, rows, weight } => {
@@ -443,6 +479,9 @@ impl Process {
                 }
                 pe::Action::Staged { handoff, outcome } => {
                     self.inputs.push_back(Input::Staged { handoff, outcome });
+                }
+                pe::Action::Secured { handoff, epoch, units } => {
+                    self.inputs.push_back(Input::Secured { handoff, epoch, units });
                 }
                 // Nobody asks.
                 pe::Action::Explained { .. } => {}
@@ -487,6 +526,26 @@ impl Process {
         builder.take()
     }
 
+    /// With that flaw, a container hears that a replica has what was just sent to it.
+    fn confirm_early(&mut self, (to, own): (NodeId, u16), mut frame: Vec<u8>) -> Vec<u8> {
+        seal(&mut frame, FrameKind::Batches, 0);
+        let header = frame.first_chunk().expect("a frame has a header");
+        let header = FrameHeader::parse(header).expect("it was just sealed");
+        let batches = Frame::new(header, Bytes::from(frame).slice(FrameHeader::LEN..));
+        let mut builder = FrameBuilder::default();
+        for batch in batches.expect("it was just sealed") {
+            let (header, body) = batch.expect("a container does not make others");
+            if header.kind == BatchKind::Replicate {
+                // The number of the message, and no unit that is refused.
+                let body = [&body[..8], &[0; 8]].concat();
+                let answer = BatchHeader { kind: BatchKind::Replicated, to: own, ..header };
+                self.post(own, pe::Input::Arrived(to, answer, Bytes::from(body)));
+            }
+            builder.push(header, |out| out.extend_from_slice(&body));
+        }
+        builder.take()
+    }
+
     fn all(&mut self, input: impl Fn() -> pe::Input) {
         for sleeper in &mut self.containers {
             sleeper.mailbox.push_back(input());
@@ -509,10 +568,15 @@ impl Process {
             Action::Lay(layout) => {
                 self.is_stuck |=
                     self.flaw == Some(Flaw::Fence) && layout.since(self.me.node).is_none();
+                if self.flaw == Some(Flaw::Forget) {
+                    self.store = ReplicaStore::new(layout.slot_count());
+                }
                 if !self.is_stuck {
+                    self.keep_replicas(now, ReplicaInput::Laid(Arc::clone(&layout)), out);
                     self.all(|| pe::Input::Laid(Arc::clone(&layout)));
                 }
             }
+            Action::Replicas(input) => self.keep_replicas(now, input, out),
             Action::Degraded(is_degraded) => self.all(|| pe::Input::Degraded(is_degraded)),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
@@ -574,11 +638,26 @@ impl Process {
                 | Flaw::AckEarly
                 | Flaw::AckTwice
                 | Flaw::CommitEarly
-                | Flaw::Skip,
+                | Flaw::Skip
+                | Flaw::ConfirmEarly
+                | Flaw::HalfCopy
+                | Flaw::Forget,
             )
             | None => false,
         }
     }
+}
+
+/// With that flaw, every second message with records has none.
+fn halved(body: Bytes) -> Bytes {
+    const KIND: usize = 8;
+    const RECORDS: u8 = 3;
+    if body[KIND] != RECORDS || body[0] % 2 == 0 {
+        return body;
+    }
+    // A chunk of nothing is the checksum of nothing.
+    let nothing = xxhash_rust::xxh3::xxh3_64(&[]).to_le_bytes();
+    Bytes::from([&body[..=KIND], &nothing[..]].concat())
 }
 
 /// With that flaw, a container says that all its spouts have read is done with.

@@ -60,6 +60,7 @@ impl Scale {
             seed: self.seed,
             slots: self.slots,
             expected_nodes: 1,
+            replicas: 1,
             gossip: Config::lan(),
             views: view_log::Config {
                 stable_after: Duration::from_millis(400),

@@ -41,6 +41,7 @@ pub(crate) struct Terms {
     pub(crate) seed: u64,
     pub(crate) slots: u32,
     pub(crate) expected_nodes: u32,
+    pub(crate) replicas: u32,
     pub(crate) gossip: Config,
     pub(crate) views: view_log::Config,
     pub(crate) registry: Arc<Registry>,
@@ -126,6 +127,7 @@ impl World {
             seed,
             slots: 64,
             expected_nodes: 1,
+            replicas: 1,
             gossip: Config::local(),
             views: view_log::Config::lan(),
             registry,
@@ -202,6 +204,7 @@ impl World {
             cluster: "sim".to_owned(),
             slots: self.terms.slots,
             expected_nodes: self.terms.expected_nodes,
+            replicas: self.terms.replicas,
             plans: self.program.plans.clone(),
         };
         let membership =
@@ -605,6 +608,9 @@ impl World {
             Event::TookOver(whom, units, pause) => {
                 let whom = self.by_node.get(whom).copied().unwrap_or_default();
                 self.note(machine, &format!("took {units} units of n{whom} within {pause:?}"));
+            }
+            Event::StateLost(units) => {
+                self.note(machine, &format!("says that {units} units begin empty"));
             }
             Event::HandoffFailed(_, why) => self.note(machine, &format!("cannot take: {why}")),
             Event::NothingToRead(..) | Event::Leaving => {}

@@ -90,6 +90,28 @@ fn render(status: &Status) -> String {
             status.moving, status.arriving, status.leaving
         );
     }
+    if status.thin > 0 {
+        let _ = writeln!(
+            out,
+            "thin: {} slots and numbered instances are with fewer than {} nodes; more are being copied",
+            status.thin, status.replicas
+        );
+    }
+    if status.units_lost > 0 {
+        let _ = writeln!(
+            out,
+            "STATE LOST: {} slots and numbered instances began empty, nobody was left who had their state",
+            status.units_lost
+        );
+    }
+    if status.replicas_kept > 0 {
+        let _ = writeln!(
+            out,
+            "kept for others: {} slots and numbered instances in {} bytes",
+            grouped(status.replicas_kept),
+            grouped(status.replica_bytes)
+        );
+    }
     if status.units_taken > 0 {
         let ms = |micros: u64| format!("{}.{}", micros / 1000, micros / 100 % 10);
         let _ = writeln!(

@@ -22,6 +22,8 @@ pub(super) enum Setting {
     Skew(f64),
     /// How many threads compute, which for bolts is how many tasks there are.
     Parallelism(u16),
+    /// How many nodes have the state of each key.
+    Replicas(u16),
 }
 
 /// The most different keys. A table of 12 bytes for each is made to draw them by.
@@ -30,6 +32,8 @@ pub(super) const KEYS_MAX: u32 = 100_000_000;
 pub(super) const SKEW_MAX: f64 = 4.0;
 /// The most threads.
 pub(super) const PARALLELISM_MAX: u16 = 256;
+/// The most nodes with the state of a key.
+const REPLICAS_MAX: u16 = 7;
 /// The most values of a sweep, each of which is a comparison of its own.
 const VALUES_MAX: usize = 32;
 
@@ -43,7 +47,11 @@ impl Sweep {
             "keys" => |value: &str| parse_keys(value).map(Setting::Keys),
             "skew" => |value: &str| parse_skew(value).map(Setting::Skew),
             "parallelism" => |value: &str| parse_parallelism(value).map(Setting::Parallelism),
-            _ => return Err(format!("`{what}` cannot be varied: keys, skew or parallelism")),
+            "replicas" => |value: &str| parse_replicas(value).map(Setting::Replicas),
+            _ => {
+                let all = "keys, skew, parallelism or replicas";
+                return Err(format!("`{what}` cannot be varied: {all}"));
+            }
         };
         let settings: Vec<Setting> = values.split(',').map(read).collect::<Result<_, _>>()?;
         if settings.len() > VALUES_MAX {
@@ -78,6 +86,11 @@ fn parse_parallelism(text: &str) -> Result<u16, String> {
     tasks.ok_or_else(|| format!("`{text}` is not a parallelism from 1 to {PARALLELISM_MAX}"))
 }
 
+fn parse_replicas(text: &str) -> Result<u16, String> {
+    let replicas = text.parse().ok().filter(|replicas| (1..=REPLICAS_MAX).contains(replicas));
+    replicas.ok_or_else(|| format!("`{text}` is not a number of replicas from 1 to {REPLICAS_MAX}"))
+}
+
 impl Setting {
     /// What is set.
     pub(super) fn what(self) -> &'static str {
@@ -85,6 +98,7 @@ impl Setting {
             Self::Keys(_) => "keys",
             Self::Skew(_) => "skew",
             Self::Parallelism(_) => "parallelism",
+            Self::Replicas(_) => "replicas",
         }
     }
 
@@ -93,7 +107,7 @@ impl Setting {
         match self {
             Self::Keys(keys) => keys.into(),
             Self::Skew(skew) => skew,
-            Self::Parallelism(tasks) => tasks.into(),
+            Self::Parallelism(count) | Self::Replicas(count) => count.into(),
         }
     }
 
@@ -102,7 +116,7 @@ impl Setting {
         match self {
             Self::Keys(keys) => grouped(keys.into()),
             Self::Skew(skew) => skew.to_string(),
-            Self::Parallelism(tasks) => tasks.to_string(),
+            Self::Parallelism(count) | Self::Replicas(count) => count.to_string(),
         }
     }
 
@@ -117,6 +131,11 @@ impl Setting {
             Self::Keys(keys) if workload.has_keys() => Ok(Spec { keys: Some(keys), ..spec }),
             Self::Skew(skew) if workload.has_skew() => Ok(Spec { skew: Some(skew), ..spec }),
             Self::Parallelism(tasks) => Ok(Spec { threads: tasks.into(), ..spec }),
+            // With one process there is nobody to have them.
+            Self::Replicas(replicas) if spec.processes > 1 => {
+                Ok(Spec { replicas: replicas.into(), ..spec })
+            }
+            Self::Replicas(_) => Err("replicas are of several processes: --processes 3".to_owned()),
             Self::Keys(_) | Self::Skew(_) => {
                 Err(format!("the {} of {} cannot be chosen", self.what(), name(&workload)))
             }
@@ -161,6 +180,7 @@ mod tests {
             ("skew=NaN", "`NaN` is not a skew"),
             ("skew=5", "from 0 to 4"),
             ("parallelism=0", "from 1 to 256"),
+            ("replicas=8", "from 1 to 7"),
             ("keys=7,8,7", "keys 7 is named twice"),
         ] {
             let refused = Sweep::parse(text).unwrap_err();

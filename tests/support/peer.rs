@@ -23,7 +23,7 @@ pub(crate) const CONTROL: StreamProtocol = StreamProtocol::new("/starling/contro
 pub(crate) const DATA: StreamProtocol = StreamProtocol::new("/starling/data");
 
 /// How a greeting begins in the version that nodes speak.
-pub(crate) const PREAMBLE: [u8; 6] = *b"SCTL\x03\x00";
+pub(crate) const PREAMBLE: [u8; 6] = *b"SCTL\x04\x00";
 
 /// Someone with a key, but no node.
 pub(crate) struct Peer {

@@ -66,6 +66,7 @@ impl Order {
         let config = resolve(None, std::iter::empty(), flags, self.containers());
         let mut config = config.expect("settings that go together");
         config.exit_with_stdin = true;
+        config.cluster.replicas = self.spec.replicas;
         config
     }
 }

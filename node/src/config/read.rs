@@ -10,7 +10,8 @@ use pe::topology::{Diagnostic, Document, Problems, Table, did_you_mean, quoted};
 
 use super::given::{Given, Source, Value};
 use super::{
-    ALLOW_MAX, COUNT_MAX, JOIN_MAX, LogFormat, NodeConfig, Overrides, SLOTS_MAX, SLOTS_MIN,
+    ALLOW_MAX, COUNT_MAX, JOIN_MAX, LogFormat, NodeConfig, Overrides, REPLICAS_MAX, SLOTS_MAX,
+    SLOTS_MIN,
 };
 
 const PREFIX: &str = "STARLING__";
@@ -197,7 +198,9 @@ impl Draft {
             "data_dir" => put(&mut config.data_dir, given.text(problems).map(PathBuf::from)),
             "cluster.name" => put(&mut config.cluster.name, given.name(problems)),
             "cluster.slots" => put(&mut config.cluster.slots, slots(&given, problems)),
-            "cluster.replicas" => check_replicas(&given, problems),
+            "cluster.replicas" => {
+                put(&mut config.cluster.replicas, given.integer(1..=REPLICAS_MAX, problems));
+            }
             "cluster.key_file" => {
                 let path = given.text(problems).map(PathBuf::from);
                 put(&mut config.cluster.key_file, path.map(Some));
@@ -286,13 +289,6 @@ fn slots(given: &Given<'_>, problems: &mut Problems) -> Option<u32> {
         return given.refuse("must be a power of two", &near, problems);
     }
     Some(slots)
-}
-
-fn check_replicas(given: &Given<'_>, problems: &mut Problems) {
-    if given.integer(1..=u32::MAX, problems).is_some_and(|replicas| replicas > 1) {
-        let what = "of more than 1 is not available in this version";
-        problems.push(given.source.complain(given.key, what));
-    }
 }
 
 /// `STARLING__CLUSTER__NAME` for `cluster.name`.

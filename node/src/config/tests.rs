@@ -245,11 +245,8 @@ fn a_bad_file_is_refused_at_its_place() {
             "cluster.slots = 1000",
             "1:17 1000 | `cluster.slots` must be a power of two | 512 or 1024",
         ),
-        ("cluster.replicas = 0", "1:20 0 | `replicas` must be from 1 to 4294967295 | -"),
-        (
-            "cluster.replicas = 3",
-            "1:20 3 | `cluster.replicas` of more than 1 is not available in this version | -",
-        ),
+        ("cluster.replicas = 0", "1:20 0 | `replicas` must be from 1 to 7 | -"),
+        ("cluster.replicas = 8", "1:20 8 | `replicas` must be from 1 to 7 | -"),
         ("cluster.expected_nodes = 0", "1:26 0 | `expected_nodes` must be from 1 to 1024 | -"),
         ("node.containers = 0", "1:19 0 | `containers` must be from 1 to 1024 | -"),
         (
@@ -307,8 +304,8 @@ fn a_bad_variable_is_refused_by_name() {
         ),
         (
             "STARLING__CLUSTER__REPLICAS",
-            "2",
-            "STARLING__CLUSTER__REPLICAS of more than 1 is not available in this version | -",
+            "9",
+            "STARLING__CLUSTER__REPLICAS must be an integer from 1 to 7 | -",
         ),
         (
             "STARLING__CLUSTER_NAME",

@@ -1,13 +1,16 @@
 //! What the members agree on beside who they are: which log has which unit, and how far topologies are.
 //!
 //! This is the body of a view. Each unit of ownership (a key slot, or a numbered instance) has an
-//! *active* set of copies, which serves it, and while it moves a *next* one, which gets ready. A set
-//! becomes active through the view log only, so at most one is, whatever gossip believes. In this version
-//! a set has one copy.
+//! *active* set of replicas, the owner first, which serves it, and while that changes a *next* one, which gets
+//! ready. A set becomes active through the view log only, so at most one is, whatever gossip believes.
+//!
+//! The write quorum of a set is all of it, and the seal quorum one: what is acknowledged is with every member of
+//! the active set, so any one that is left can go on, and to seal itself is enough for it to shut out the others
+//! (`protocol.md` has this as one of its quorums). The price is that commits stand still until a view is without a
+//! member that is gone.
 //!
 //! The changes of a unit are few: a next set is named; a next set that has installed becomes active; and
-//! a unit whose copies are all lost with their nodes begins empty elsewhere. The last is possible since
-//! with one copy there is nobody left to seal; with more, Q of the rest will have to.
+//! a unit whose replicas are all lost with their nodes begins empty elsewhere.
 
 mod draft;
 mod layout;
@@ -17,7 +20,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::view_log::{Body, Head, LogId, Seat, State};
+use membership::view_log::{Body, DiskId, Head, LogId, Seat, Seats, State};
 use membership::{Epoch, Member, NodeId};
 use pe::topology::InstancePlan;
 use pe::{CONTAINERS_MAX, Phase, Unit};
@@ -35,6 +38,8 @@ pub type View = membership::view_log::View<Assignment>;
 pub struct Assignment {
     /// How many active members there must be before spouts read.
     pub expected_nodes: u32,
+    /// How many copies there are to be of each unit, as far as there are members.
+    pub replicas: u32,
     /// Who has which key slot.
     pub slots: Vec<Share>,
     /// The topologies, by name.
@@ -46,6 +51,10 @@ pub struct Assignment {
     pub holders: BTreeSet<LogId>,
     /// Draining members that have given away all they had.
     pub drained: BTreeSet<LogId>,
+    /// Disks that are gone and may have had tokens, which nobody has inherited yet.
+    pub orphans: BTreeSet<DiskId>,
+    /// Who has inherited what disks had that were gone, as long as those have not come back and forgotten it.
+    pub heirs: BTreeMap<DiskId, LogId>,
     /// The numbers of the members, above zero, and the one that was given last. Trees of events are named by
     /// them, so none is given again before all others have been.
     pub numbers: BTreeMap<LogId, u16>,
@@ -108,6 +117,9 @@ pub struct Came {
 pub enum Cause {
     /// The next sets of these units, named in that view, have installed.
     Installed(Epoch, Vec<Unit>),
+    /// All have replicas who are to have them under the next sets of these units, named in that view, which keep their
+    /// owner: each by itself, since nobody gives them.
+    Replicated(Epoch, Vec<Unit>),
     /// A topology is to go on to a phase.
     Advance(u16, Phase),
     /// The partitions of a spout were listed, and their tokens are on this node.
@@ -127,11 +139,36 @@ pub enum Cause {
     Broken(NodeId, Epoch),
     /// A draining member has given away all it had.
     Drained(LogId),
+    /// A member has what was with a disk that is gone, on its own disk and with others.
+    Inherited(DiskId, LogId),
+    /// A disk that came back has forgotten what another has inherited.
+    Forgot(DiskId),
 }
 
 impl Set {
     fn of(epoch: Epoch, to: (LogId, u16)) -> Self {
         Self { epoch, logs: vec![to.0], container: to.1 }
+    }
+
+    /// The seat of one of the set, if it has what it is to have: it has been a member ever since the set was named.
+    /// Who was taken off meanwhile and is back has dropped it.
+    pub(super) fn seat<'h>(&self, log: LogId, seats: &Seats<'h>) -> Option<&'h Seat> {
+        seats.of(log).filter(|seat| seat.since <= self.epoch)
+    }
+
+    /// The seat of the owner, if it has what it is to have.
+    pub(super) fn owner_seat<'h>(&self, seats: &Seats<'h>) -> Option<&'h Seat> {
+        self.seat(self.owner(), seats)
+    }
+
+    /// Whether all of the set have it.
+    pub(super) fn is_whole(&self, seats: &Seats<'_>) -> bool {
+        self.logs.iter().all(|&log| self.seat(log, seats).is_some())
+    }
+
+    /// The replicas beside that of the owner.
+    pub fn others(&self) -> &[LogId] {
+        &self.logs[1..]
     }
 
     /// Whose copy serves.
@@ -184,11 +221,14 @@ impl Assignment {
         });
         let mut first = Self {
             expected_nodes: setup.expected_nodes,
+            replicas: setup.replicas,
             slots: slots.collect(),
             topologies: topologies.collect(),
             anew: BTreeMap::new(),
             holders: BTreeSet::new(),
             drained: BTreeSet::new(),
+            orphans: BTreeSet::new(),
+            heirs: BTreeMap::new(),
             numbers: BTreeMap::from([(log, 1)]),
             last_number: 1,
         };
@@ -232,10 +272,29 @@ impl Assignment {
         self.slots.iter().filter(|share| share.active.owner() == log).count()
     }
 
+    /// How many units have fewer replicas than there are to be.
+    pub fn thin(&self, head: &Head) -> usize {
+        let active = head.seats.iter().filter(|seat| is_active(seat)).count();
+        let wanted = active.min(self.replicas as usize);
+        let seats = Seats::new(head);
+        self.shares().filter(|(_, share)| share.survivors(&seats).len() < wanted).count()
+    }
+
     /// How many units are on their way.
     pub fn moving(&self) -> usize {
         self.shares().filter(|(_, share)| share.next.is_some()).count()
     }
+}
+
+/// How many units begin empty with a view that follows another.
+pub(super) fn begun_empty(before: &View, view: &View) -> usize {
+    let (then, now) = (before.body.shares(), view.body.shares());
+    let is_lost = |was: &Share, is: &Share| {
+        is.active != was.active
+            && was.next.as_ref() != Some(&is.active)
+            && is.active.epoch == view.head.number
+    };
+    then.zip(now).filter(|((_, was), (_, is))| is_lost(was, is)).count()
 }
 
 /// The seat of a log, if it still has one.
@@ -243,7 +302,7 @@ pub(super) fn seat_of(head: &Head, log: LogId) -> Option<&Seat> {
     head.seat_of(log.disk).filter(|seat| seat.log == log)
 }
 
-fn is_active(seat: &Seat) -> bool {
+pub(super) fn is_active(seat: &Seat) -> bool {
     seat.state == State::Active
 }
 
@@ -259,10 +318,8 @@ impl Body for Assignment {
         match cause {
             // All of them or none: if one is meant for somebody else by now, who gives them has taken all of
             // them back, and they have to be installed anew.
-            Cause::Installed(epoch, units) => units.iter().all(|&unit| {
-                let next = self.share(unit).and_then(|share| share.next.as_ref());
-                next.is_some_and(|next| next.epoch == *epoch)
-            }),
+            Cause::Installed(epoch, units) => units.iter().all(|&unit| self.is_next(unit, *epoch)),
+            Cause::Replicated(epoch, units) => units.iter().any(|&unit| self.is_next(unit, *epoch)),
             Cause::Advance(topology, phase) => {
                 let state = self.topologies.get(usize::from(*topology));
                 state.is_some_and(|state| state.may_go_on_to(*phase)) && self.moving() == 0
@@ -281,6 +338,10 @@ impl Body for Assignment {
                 let is_draining = seat.is_some_and(|seat| seat.state == State::Draining);
                 is_draining && !self.names(*log) && !self.drained.contains(log)
             }
+            Cause::Inherited(disk, by) => {
+                self.orphans.contains(disk) && seat_of(head, *by).is_some()
+            }
+            Cause::Forgot(disk) => self.heirs.contains_key(disk) && head.seat_of(*disk).is_some(),
         }
     }
 
@@ -307,7 +368,34 @@ impl Body for Assignment {
     }
 }
 
+impl Share {
+    /// Whether nobody serves the unit: its owner is gone, and the next set is not ready.
+    pub(super) fn is_waiting(&self, seats: &Seats<'_>) -> bool {
+        self.active.owner_seat(seats).is_none()
+    }
+
+    /// Which members have a replica of it that has all.
+    pub(super) fn survivors(&self, seats: &Seats<'_>) -> Vec<LogId> {
+        let logs = self.active.logs.iter().copied();
+        logs.filter(|&log| self.active.seat(log, seats).is_some()).collect()
+    }
+
+    /// Where it is, or will be as soon as somebody can serve it.
+    pub(super) fn home(&self, seats: &Seats<'_>) -> Option<(LogId, u16)> {
+        let is_there = |set: &&Set| set.owner_seat(seats).is_some();
+        let active = Some(&self.active).filter(is_there);
+        let set = active.or_else(|| self.next.as_ref().filter(is_there))?;
+        Some((set.owner(), set.container))
+    }
+}
+
 impl Assignment {
+    /// Whether the next set of a unit was named in that view.
+    fn is_next(&self, unit: Unit, epoch: Epoch) -> bool {
+        let next = self.share(unit).and_then(|share| share.next.as_ref());
+        next.is_some_and(|next| next.epoch == epoch)
+    }
+
     /// Whether a set names a log.
     pub(super) fn names(&self, log: LogId) -> bool {
         self.shares().any(|(_, share)| {

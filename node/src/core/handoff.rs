@@ -7,6 +7,9 @@
 //! follows, and the next view makes the new owner serve. Until then a taking that fails, or that the
 //! view takes back, has changed nothing.
 //!
+//! A unit whose owner is gone is taken from the replica of a node that is left, which seals it when it is asked
+//! first; nearly always that is the node that takes it.
+//!
 //! Whoever takes asks for each chunk, so a slow receiver is never flooded, and asks again when nothing
 //! comes: messages may be lost, doubled or late.
 
@@ -27,6 +30,9 @@ use giving::Giving;
 use taking::Taking;
 
 use super::{Action, Cause, View};
+
+/// In place of a container: the replicas that a node keeps for others.
+pub(super) const REPLICAS: u16 = u16::MAX;
 
 /// A stream of chunks, as the node that takes has named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,7 +80,7 @@ pub struct Pull {
     pub seal: bool,
     /// The view that named the next sets of the units.
     pub epoch: Epoch,
-    /// The container that has them.
+    /// The container that has them, or [`REPLICAS`].
     pub container: u16,
     /// The units; none once the stream is known.
     pub units: Vec<Unit>,

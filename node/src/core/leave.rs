@@ -216,8 +216,13 @@ mod tests {
             http: None,
             containers: 1,
         };
-        let setup =
-            Setup { cluster: "test".to_owned(), slots: 16, expected_nodes: 1, plans: Vec::new() };
+        let setup = Setup {
+            cluster: "test".to_owned(),
+            slots: 16,
+            expected_nodes: 1,
+            replicas: 1,
+            plans: Vec::new(),
+        };
         let log_id = LogId::unsynced(DiskId(1), Run(1));
         let body = Assignment::first(&setup, &me, log_id);
         let founding = Founding { cluster: ClusterId(1), body, nodes: Vec::new() };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::view_log::{self, LogId, Record, Stamp};
-use membership::{Epoch, Member, NodeId, Reason};
+use membership::view_log::{self, DiskId, LogId, Record, Stamp};
+use membership::{Epoch, Member, NodeId, Reason, Run};
 use pe::topology::Plan;
-use pe::{ChunkKind, Layout, PartitionName, PartitionReport, Phase, Position, Report};
+use pe::{ChunkKind, Layout, PartitionName, PartitionReport, Phase, Position, Report, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
@@ -23,6 +23,8 @@ pub struct Setup {
     pub slots: u32,
     /// How many members there must be before spouts read, in a cluster that this node founds.
     pub expected_nodes: u32,
+    /// How many nodes there are to be with the state of each unit, its owner included, in such a cluster.
+    pub replicas: u32,
     /// The topologies, by name.
     pub plans: Vec<Arc<Plan>>,
 }
@@ -57,6 +59,15 @@ pub enum Input {
         handoff: u64,
         /// Or why it could not.
         outcome: Result<(), String>,
+    },
+    /// All who are to have replicas of these units under the next sets have them.
+    Secured {
+        /// The handoff by which the units came; 0 if they have been here.
+        handoff: u64,
+        /// The view that named the sets.
+        epoch: Epoch,
+        /// Which.
+        units: Vec<Unit>,
     },
     /// An operator gives up the members that are not there, and what only they knew.
     RecoverUnsafe,
@@ -111,12 +122,14 @@ pub enum Action {
     /// Put what is known of partitions on disk in place of what was there, synced, and say [`Input::Kept`].
     /// Nothing else of this kind is asked for before.
     Keep(Box<Offsets>),
-    /// A layout for all containers.
+    /// A layout for all containers, and for the replicas.
     Lay(Arc<Layout>),
     /// Whether too few voters are there, for all containers.
     Degraded(bool),
     /// An input for a container.
     Give(u16, pe::Input),
+    /// An input for the replicas that this node keeps.
+    Replicas(pe::ReplicaInput),
     /// Ask all containers how things are.
     Ask(u64),
     /// Find out the partitions of a spout.
@@ -203,6 +216,8 @@ pub enum Event {
     Log(view_log::Event),
     /// So many units were taken over from a node with their state, and stood still for so long.
     TookOver(NodeId, usize, Duration),
+    /// So many units have begun empty: no member is left that had their state.
+    StateLost(usize),
     /// Units could not be taken over from a node; it is tried again.
     HandoffFailed(NodeId, String),
     /// A peer's gossip was not believed.
@@ -249,6 +264,31 @@ pub enum Message {
     },
     /// A token arrived that had been passed on so often.
     Taken(TokenId, u64),
+    /// What the sender has of partitions, for one who keeps it.
+    Book {
+        /// Its life.
+        life: LogId,
+        /// How often that has changed in this life.
+        change: u64,
+        /// What it is.
+        book: Offsets,
+    },
+    /// The answer: it is kept.
+    BookKept {
+        /// Whose.
+        life: LogId,
+        /// As of which change.
+        change: u64,
+    },
+    /// What is kept of a disk that is gone?
+    BookOf(DiskId),
+    /// The answer.
+    BookIs {
+        /// The disk.
+        disk: DiskId,
+        /// In which life it changed how often, and what it was then; nothing if nothing is kept.
+        copy: Option<((Run, u64), Offsets)>,
+    },
     /// Nothing of these topologies was on its way in this view, on any node.
     Quiet {
         /// The number of the view.

@@ -7,6 +7,7 @@
 //! all.
 
 mod assignment;
+mod books;
 mod handoff;
 mod hello;
 mod leave;
@@ -26,9 +27,11 @@ use std::time::Duration;
 
 use membership::view_log::{self, LogId, Seat, State, ViewLog};
 use membership::{Epoch, Member, Membership, NodeId, Reason, Time};
-use pe::{Layout, PartitionName, Phase, Report, RunReport};
+use pe::{Layout, PartitionName, Phase, Report, RunReport, Unit};
 
+use assignment::is_active;
 pub use assignment::{Assignment, Came, Cause, Set, Share, TopologyState, View};
+use books::Books;
 use handoff::{Handoff, Outcome};
 pub use handoff::{HandoffMessage, Pull, StreamId};
 pub use hello::{Hello, Refused};
@@ -67,6 +70,12 @@ pub struct NodeCore {
     layout: Option<Arc<Layout>>,
     handoff: Handoff,
     tokens: Tokens,
+    books: Books,
+    /// Units of which all have replicas who are to have them, by the view that named their sets: for the next tick, since
+    /// nobody waits for it, and each view costs all nodes something.
+    replicated: BTreeMap<Epoch, Vec<Unit>>,
+    /// Units that have begun empty.
+    units_lost: u64,
     /// Spouts whose partitions we were asked to list; the list, once it is there.
     listed: BTreeMap<Spout, Option<Vec<PartitionName>>>,
     rounds: Rounds,
@@ -116,6 +125,9 @@ impl NodeCore {
             tokens: Tokens::new(me.node, &setup.plans),
             handoff: Handoff::new(log_id, me.run),
             rounds: Rounds::default(),
+            books: Books::default(),
+            replicated: BTreeMap::new(),
+            units_lost: 0,
             live: BTreeMap::from([(me.node, me)]),
             setup,
             membership,
@@ -163,10 +175,8 @@ impl NodeCore {
                 self.log_step(now, view_log::Input::Persisted(stamp), out);
             }
             Input::Kept => {
-                for (to, id, hops) in self.tokens.kept() {
-                    self.send(to, Message::Taken(id, hops), out);
-                }
-                self.tokens.say(&self.live, out);
+                self.tokens.synced();
+                self.say_what_is_kept(out);
             }
             Input::RecoverUnsafe => self.log_step(now, view_log::Input::RecoverUnsafe, out),
             Input::Received(from, message) => {
@@ -186,6 +196,10 @@ impl NodeCore {
             }
             Input::Staged { handoff, outcome: staged } => {
                 self.handoff.staged(now, handoff, staged, out, &mut outcome);
+            }
+            Input::Secured { handoff: 0, epoch, units } => self.replicated(epoch, units),
+            Input::Secured { handoff, units, .. } => {
+                self.handoff.secured(handoff, &units, &mut outcome);
             }
             Input::Finished(node) => self.finished(node),
             Input::Stopped(container) => {
@@ -279,6 +293,25 @@ impl NodeCore {
             out.push(Action::Disconnect(member.node, reason));
         }
         self.log_step(now, view_log::Input::Down(member.node, reason), out);
+    }
+
+    /// All have replicas of units who are to have them under the next sets. Where that only leaves out who is gone,
+    /// commits wait for it.
+    fn replicated(&mut self, epoch: Epoch, units: Vec<Unit>) {
+        let Some(view) = self.view.clone() else { return };
+        let is_urgent = |unit: &Unit| {
+            let share = view.body.share(*unit);
+            share.and_then(|share| Some((share, share.next.as_ref()?))).is_some_and(
+                |(share, next)| next.logs.iter().all(|log| share.active.logs.contains(log)),
+            )
+        };
+        let (urgent, others): (Vec<_>, Vec<_>) = units.into_iter().partition(is_urgent);
+        if !urgent.is_empty() {
+            self.causes.push(Cause::Replicated(epoch, urgent));
+        }
+        if !others.is_empty() {
+            self.replicated.entry(epoch).or_default().extend(others);
+        }
     }
 
     fn seat(&self, node: NodeId) -> Option<&Seat> {
@@ -400,6 +433,14 @@ impl NodeCore {
                 }
             }
             Message::Taken(id, hops) => self.tokens.taken(from, id, hops),
+            Message::Book { .. }
+            | Message::BookKept { .. }
+            | Message::BookOf(_)
+            | Message::BookIs { .. } => {
+                if let Some(log) = self.seat(from).map(|seat| seat.log) {
+                    self.book_arrived(log, message, out);
+                }
+            }
             Message::Quiet { epoch, topologies } => {
                 let is_of_now = self.view.as_ref().is_some_and(|view| view.head.number == epoch);
                 if is_of_now && self.seat(from).is_some() {
@@ -434,6 +475,11 @@ impl NodeCore {
         }
         let before = self.view.replace(Arc::clone(&view));
         self.tell_of(now, before.as_deref(), &view, out);
+        let lost = before.as_deref().map_or(0, |before| assignment::begun_empty(before, &view));
+        if lost > 0 {
+            self.units_lost += lost as u64;
+            out.push(Action::Tell(Event::StateLost(lost)));
+        }
         self.reach(before.as_deref(), &view, out);
         if self.seat(self.me()).is_some_and(|seat| seat.log != self.log_id) {
             // The seat is that of a former life, and so are the units: they are ours when a view gives them
@@ -450,6 +496,7 @@ impl NodeCore {
         self.handoff.give_up(now, &view, out);
         out.push(Action::Lay(Arc::clone(&layout)));
         self.handoff.release(&view, out);
+        self.lay_books(&view, out);
         for lost in self.tokens.know(&view.head) {
             out.push(Action::Tell(Event::PartitionLost(lost)));
         }
@@ -612,6 +659,11 @@ impl NodeCore {
             self.ask_containers(None, out);
             self.tokens.say(&self.live, out);
             self.mend(now);
+            self.see_to_books(out);
+            let replicated = std::mem::take(&mut self.replicated);
+            let causes =
+                replicated.into_iter().map(|(epoch, units)| Cause::Replicated(epoch, units));
+            self.causes.extend(causes);
         }
         let is_degraded = self.log.quorum().is_some_and(|(live, needed)| live < needed);
         if is_degraded != std::mem::replace(&mut self.is_degraded, is_degraded) {
@@ -624,7 +676,11 @@ impl NodeCore {
         self.ask_for_asker(out);
         self.go_on_leaving(now, out);
         self.follow(now, outcome, out);
-        self.tokens.keep(now, out);
+        if self.tokens.keep(now, out)
+            && let Some(view) = self.view.clone()
+        {
+            self.send_book(&view, out);
+        }
     }
 
     fn send(&self, to: NodeId, message: Message, out: &mut Vec<Action>) {

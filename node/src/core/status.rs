@@ -50,6 +50,21 @@ pub struct Status {
     pub pause_median_us: u64,
     /// The longest of those times.
     pub pause_worst_us: u64,
+    /// How many nodes there are to be with the state of each unit, its owner included.
+    #[serde(default)]
+    pub replicas: u32,
+    /// Units with fewer, in the whole cluster: of those the loss of a node, or of some, would lose the state.
+    #[serde(default)]
+    pub thin: usize,
+    /// Units of the cluster that have begun empty since this node started, since nobody was left who had their state.
+    #[serde(default)]
+    pub units_lost: u64,
+    /// Replicas that this node keeps for others; filled in by the driver.
+    #[serde(default)]
+    pub replicas_kept: u64,
+    /// About how much memory they take; filled in by the driver.
+    #[serde(default)]
+    pub replica_bytes: u64,
     /// How many slots the cluster has.
     pub slots: u32,
     /// The name of the key hash.
@@ -290,6 +305,11 @@ pub(super) fn of(core: &NodeCore) -> Status {
         bytes_taken: counts.bytes,
         pause_median_us: micros(Time(median)),
         pause_worst_us: micros(Time(worst)),
+        replicas: view.map_or(setup.replicas, |view| view.body.replicas),
+        thin: view.map_or(0, |view| view.body.thin(&view.head)),
+        units_lost: core.units_lost,
+        replicas_kept: 0,
+        replica_bytes: 0,
         slots: setup.slots,
         key_hash: routing::KEY_HASH.to_owned(),
         members: members.collect(),

@@ -19,7 +19,13 @@ fn log(node: NodeId, run: u64) -> LogId {
 }
 
 fn setup() -> Setup {
-    Setup { cluster: "test".to_owned(), slots: 4, expected_nodes: 1, plans: Vec::new() }
+    Setup {
+        cluster: "test".to_owned(),
+        slots: 4,
+        expected_nodes: 1,
+        replicas: 1,
+        plans: Vec::new(),
+    }
 }
 
 /// Two members; the other in that life of it, since that view.

@@ -10,6 +10,10 @@
 //! synced: not that it comes, for whoever crashed would read on as well; not that it arrived, for the sender
 //! would forget it. A life that begins on the disk goes on with what it finds.
 //!
+//! Where state has replicas, so has what is on the disk: it is with some other members before anything is said that
+//! rests on it (see [`books`](super::books)), and one of the members that are left inherits the tokens of one that is
+//! gone, by a view.
+//!
 //! Messages may be lost, doubled and late. So a token counts how often it was passed on, a node that has had
 //! it once does not take it a second time, and it is passed to one life of a node: a later one knows not
 //! whether the earlier had it, and passed it on.
@@ -18,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::view_log::{Head, LogId};
+use membership::view_log::{DiskId, Head, LogId};
 use membership::{Member, NodeId, Time};
 use pe::topology::Plan;
 use pe::{Layout, PartitionName, PartitionReport, Position, Report};
@@ -75,8 +79,18 @@ pub(super) struct Tokens {
     changes: u64,
     kept: u64,
     writing: Option<u64>,
+    synced: u64,
+    /// What was written last, and which members have it as far as which change.
+    book: Option<Arc<Offsets>>,
+    keepers: BTreeMap<LogId, u64>,
     next_keep: Time,
     has_moved_on: bool,
+    /// What disks had that are gone: to be inherited once a view says so.
+    bequests: BTreeMap<DiskId, Offsets>,
+    /// Who has inherited from which disks.
+    heirs: BTreeMap<DiskId, LogId>,
+    /// Whether another has inherited what was here, and it has been dropped for that.
+    is_disowned: bool,
     /// Who is to be told that a token arrived, once so many changes are on the disk.
     owed: Vec<(u64, NodeId, TokenId, u64)>,
 }
@@ -90,9 +104,16 @@ pub struct Offsets {
     held: Vec<(Token, Option<(NodeId, LogId)>)>,
     had: Vec<(TokenId, u64)>,
     made: Vec<(u16, u16)>,
+    /// What other disks had that are gone. It is this one's from the view on that says so.
+    bequests: Vec<(DiskId, Offsets)>,
 }
 
 impl Offsets {
+    fn entries(&self) -> usize {
+        let bequests = self.bequests.iter().map(|(_, of)| of.entries());
+        self.held.len() + self.had.len() + bequests.sum::<usize>()
+    }
+
     /// The partitions, and how many of the events of each need not be read again, as far as one position tells.
     pub fn committed(&self) -> impl Iterator<Item = (&PartitionName, Position, u64)> {
         self.held.iter().map(|(token, _)| (&token.name, token.position, token.skip))
@@ -101,6 +122,10 @@ impl Offsets {
 
 /// How often it is written where partitions have come to, at most.
 const KEEP: Duration = Duration::from_millis(250);
+
+/// The most that a book has so that others keep it: a message holds no more. Above it, partitions are on the disk of
+/// their reader only.
+const BOOK_MAX: usize = 1 << 14;
 
 /// The most partitions of a spout.
 pub(super) const PARTITIONS_MAX: u32 = 1 << 16;
@@ -136,6 +161,12 @@ impl Tokens {
             changes: 0,
             kept: 0,
             writing: None,
+            synced: 0,
+            book: None,
+            keepers: BTreeMap::new(),
+            bequests: BTreeMap::new(),
+            heirs: BTreeMap::new(),
+            is_disowned: false,
             next_keep: Time::default(),
             has_moved_on: false,
             owed: Vec::new(),
@@ -151,6 +182,7 @@ impl Tokens {
         }
         self.had = found.had.into_iter().collect();
         self.made = found.made.into_iter().collect();
+        self.bequests = found.bequests.into_iter().collect();
         let held = found.held.into_iter().map(|(token, to)| {
             let state = to.map_or(State::Found, |(node, life)| State::Passing(node, life, 0));
             (token.id, Held { token, state })
@@ -168,13 +200,13 @@ impl Tokens {
         self.made.contains(&spout)
     }
 
-    /// Has written what has to be on the disk, if something is to be written.
-    pub(super) fn keep(&mut self, now: Time, out: &mut Vec<Action>) {
+    /// Has written what has to be on the disk, if something is to be written; whether it is.
+    pub(super) fn keep(&mut self, now: Time, out: &mut Vec<Action>) -> bool {
         let is_due = self.has_moved_on && self.next_keep <= now;
-        if self.writing.is_some() || self.changes == self.kept && !is_due {
-            return;
+        if self.writing.is_some() || self.changes == self.synced && !is_due {
+            return false;
         }
-        if self.changes == self.kept {
+        if self.changes == self.synced {
             self.changes += 1;
         }
         (self.has_moved_on, self.next_keep) = (false, now + KEEP);
@@ -191,14 +223,56 @@ impl Tokens {
             held: held.collect(),
             had: self.had.iter().filter(|(id, _)| is_kept(id)).map(|(&id, &n)| (id, n)).collect(),
             made: self.made.iter().copied().collect(),
+            bequests: self.bequests.iter().map(|(&disk, of)| (disk, of.clone())).collect(),
         };
         self.writing = Some(self.changes);
+        self.book = Some(Arc::new(offsets.clone()));
         out.push(Action::Keep(Box::new(offsets)));
+        true
     }
 
-    /// What was to be written is on the disk, synced; gives who is to be told of what.
-    pub(super) fn kept(&mut self) -> Vec<(NodeId, TokenId, u64)> {
-        self.kept = self.writing.take().unwrap_or(self.kept);
+    /// What was to be written is on the disk, synced.
+    pub(super) fn synced(&mut self) {
+        self.synced = self.writing.take().unwrap_or(self.synced);
+    }
+
+    /// A member has what was written, as far as a change.
+    pub(super) fn copied(&mut self, by: LogId, change: u64) {
+        if let Some(known) = self.keepers.get_mut(&by) {
+            *known = change.max(*known);
+        }
+    }
+
+    /// Who is to have what is written, from now on.
+    pub(super) fn keep_with(&mut self, keepers: impl Iterator<Item = LogId>) {
+        let known = |log| (log, self.keepers.get(&log).copied().unwrap_or(0));
+        self.keepers = keepers.map(known).collect();
+    }
+
+    /// What was written last, for those who are to have it and have not said so.
+    pub(super) fn book(&self) -> Option<(u64, &Arc<Offsets>, Vec<LogId>)> {
+        let change = self.writing.unwrap_or(self.synced);
+        if self.is_alone() {
+            return None;
+        }
+        let lacking = self.keepers.iter().filter(|(_, has)| **has < change);
+        Some((change, self.book.as_ref()?, lacking.map(|(&log, _)| log).collect()))
+    }
+
+    /// Whether nobody keeps what is written here: it is too large.
+    fn is_alone(&self) -> bool {
+        self.book.as_ref().is_some_and(|book| book.entries() > BOOK_MAX)
+    }
+
+    /// As of which change it is where it has to be.
+    fn written(&self) -> u64 {
+        let keepers = self.keepers.values().copied().filter(|_| !self.is_alone());
+        keepers.fold(self.synced, u64::min)
+    }
+
+    /// What can be said now that more is on disks; gives who is to be told of what.
+    pub(super) fn owed(&mut self) -> Vec<(NodeId, TokenId, u64)> {
+        self.kept = self.written();
         let kept = self.kept;
         let owed = self.owed.extract_if(.., |(change, ..)| *change <= kept);
         owed.map(|(_, node, id, hops)| (node, id, hops)).collect()
@@ -211,6 +285,116 @@ impl Tokens {
         }
         self.changes += 1;
         self.changes
+    }
+
+    /// What a disk had that is gone is kept here from now on, until a view says whose it is.
+    pub(super) fn bequeathed(&mut self, disk: DiskId, of: Offsets) {
+        let is_of_ours = of.plans.len() == self.plans.len()
+            && of.plans.iter().zip(&self.plans).all(|(a, b)| *a == b.0);
+        if is_of_ours && self.bequests.insert(disk, of).is_none() {
+            self.changes += 1;
+        }
+    }
+
+    /// Whether what a disk had is kept here, and by all who have to have what is written here.
+    pub(super) fn has_bequest(&self, disk: DiskId) -> bool {
+        let is_in = |book: &Arc<Offsets>| book.bequests.iter().any(|(known, _)| *known == disk);
+        let is_written = self.writing.is_none() && self.written() >= self.changes;
+        is_written && self.book.as_ref().is_some_and(is_in)
+    }
+
+    /// Whether it is kept here at all.
+    pub(super) fn knows_bequest(&self, disk: DiskId) -> bool {
+        self.bequests.contains_key(&disk)
+    }
+
+    /// Learns who has inherited, and of whom it is not known yet; takes what is this disk's by that. Gives whether
+    /// another has inherited what this disk had.
+    pub(super) fn inherit(
+        &mut self,
+        me: LogId,
+        heirs: &BTreeMap<DiskId, LogId>,
+        orphans: &BTreeSet<DiskId>,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        self.heirs = heirs.clone();
+        for (disk, of) in std::mem::take(&mut self.bequests) {
+            match heirs.get(&disk) {
+                Some(heir) if heir.disk == me.disk => self.merge(disk, of),
+                _ if orphans.contains(&disk) => {
+                    self.bequests.insert(disk, of);
+                }
+                // It came back, or somebody else has it.
+                _ => self.changes += 1,
+            }
+        }
+        let is_disowned = heirs.contains_key(&me.disk);
+        if is_disowned && !std::mem::replace(&mut self.is_disowned, is_disowned) {
+            // What was passed on by then is not taken a second time: that is remembered.
+            let plans = &self.plans;
+            let is_durable = |id: &TokenId| {
+                plans.get(usize::from(id.topology)).is_some_and(|(_, is_durable)| *is_durable)
+            };
+            for (id, held) in self.held.extract_if(.., |id, _| is_durable(id)) {
+                if let State::Here(container) = held.state {
+                    let TokenId { topology, prototype, .. } = id;
+                    let name = held.token.name;
+                    out.push(Action::Close { container, topology, prototype, name });
+                }
+            }
+            self.changes += 1;
+        }
+        self.is_disowned = is_disowned;
+        is_disowned
+    }
+
+    fn merge(&mut self, disk: DiskId, of: Offsets) {
+        self.changes += 1;
+        let had = self.had.clone();
+        for (id, hops) in of.had {
+            let known = self.had.entry(id).or_insert(hops);
+            *known = hops.max(*known);
+        }
+        self.made.extend(of.made);
+        let theirs: BTreeSet<_> = of.held.iter().map(|(token, _)| token.id).collect();
+        for (token, to) in of.held {
+            let id = token.id;
+            let is_later = match self.held.get(&id) {
+                Some(mine) if mine.token.hops == token.hops => {
+                    matches!(mine.state, State::Passing(..))
+                }
+                Some(mine) => mine.token.hops < token.hops,
+                // What we have had and passed on is elsewhere.
+                None => had.get(&id).is_none_or(|had| *had < token.hops),
+            };
+            if is_later {
+                let to = to.filter(|(node, _)| *node != self.me);
+                let state =
+                    to.map_or(State::Found, |(to, life)| State::Passing(to, life, self.changes));
+                self.held.insert(id, Held { token, state });
+            }
+        }
+        // What was on its way to that disk: it had it, and gave it away, or it is ours still.
+        let is_to_it =
+            |held: &Held| matches!(held.state, State::Passing(_, life, _) if life.disk == disk);
+        let mine = self.held.extract_if(.., |id, held| is_to_it(held) && !theirs.contains(id));
+        for (id, held) in mine.collect::<Vec<_>>() {
+            if self.had.get(&id).is_none_or(|had| *had < held.token.hops) {
+                self.held.insert(id, Held { state: State::Found, ..held });
+            }
+        }
+    }
+
+    /// The life that has what a disk had: the next one on it, or that of an heir.
+    fn successor(&self, mut disk: DiskId) -> Option<(NodeId, LogId)> {
+        // At most as far as there are heirs: nobody inherits from itself, but a peer might say so.
+        for _ in 0..=self.heirs.len() {
+            match self.heirs.get(&disk) {
+                Some(heir) => disk = heir.disk,
+                None => break,
+            }
+        }
+        self.lives.iter().find(|(_, life)| life.disk == disk).map(|(&node, &life)| (node, life))
     }
 
     /// Makes the tokens of a spout, and gives them to their readers.
@@ -280,30 +464,26 @@ impl Tokens {
         self.lives = head.seats.iter().map(|seat| (seat.node(), seat.log)).collect();
         let mut lost = Vec::new();
         for (id, held) in std::mem::take(&mut self.held) {
-            let now = match held.state {
-                State::Passing(to, life, _) => self.lives.get(&to).filter(|now| **now != life),
-                State::Here(_) | State::Closing(_) | State::Found => None,
+            let State::Passing(to, life, _) = held.state else {
+                self.held.insert(id, held);
+                continue;
             };
-            let is_gone = matches!(held.state, State::Passing(to, life, _)
-                if self.lives.get(&to) != Some(&life));
-            match (now, held.state) {
-                _ if !is_gone => {}
-                // The next life on that disk knows whether it had it.
-                (Some(&now), State::Passing(to, life, _))
-                    if self.is_durable(id.topology) && now.disk == life.disk =>
-                {
-                    let state = State::Passing(to, now, self.change(id.topology));
+            if self.lives.get(&to) == Some(&life) {
+                self.held.insert(id, held);
+                continue;
+            }
+            match self.successor(life.disk) {
+                _ if !self.is_durable(id.topology) => lost.push(held.token.name),
+                // Who has what that life had knows whether it had it.
+                Some((node, now)) if node != self.me => {
+                    let state = State::Passing(node, now, self.change(id.topology));
                     self.held.insert(id, Held { state, ..held });
-                    continue;
                 }
-                // Only that disk knows, and it may come back.
-                _ if self.is_durable(id.topology) => {}
+                // Only that disk knows, and it may come back, or somebody may inherit.
                 _ => {
-                    lost.push(held.token.name);
-                    continue;
+                    self.held.insert(id, held);
                 }
             }
-            self.held.insert(id, held);
         }
         lost
     }

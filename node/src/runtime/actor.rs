@@ -198,6 +198,10 @@ impl ContainerActor {
             Action::Staged { handoff, outcome } => {
                 self.notify(Notice::Core(crate::core::Input::Staged { handoff, outcome }));
             }
+            Action::Secured { handoff, epoch, units } => {
+                let secured = crate::core::Input::Secured { handoff, epoch, units };
+                self.notify(Notice::Core(secured));
+            }
             Action::Bury(letter) => self.notify(Notice::Bury(letter)),
             Action::Spill(id, bytes) => self.spills.keep(id, bytes),
             Action::Unspill(id) => self.spills.give(id),

@@ -144,6 +144,7 @@ impl Driver {
                     status.uptime_ms = u64::try_from(uptime).unwrap_or(u64::MAX);
                     status.data_dir = self.data_dir.display().to_string();
                     status.stuck = self.stuck();
+                    (status.replicas_kept, status.replica_bytes) = self.shared.replicas.figures();
                     // Whoever asked may have gone.
                     let _ = asker.send(status);
                 }
@@ -183,7 +184,11 @@ impl Driver {
             }
             Action::Persist(stamp, record) => self.persist(stamp, record),
             Action::Give(container, input) => self.container(container, input),
-            Action::Lay(layout) => self.all(|| pe::Input::Laid(Arc::clone(&layout))),
+            Action::Lay(layout) => {
+                self.shared.replicas.order(pe::ReplicaInput::Laid(Arc::clone(&layout)));
+                self.all(|| pe::Input::Laid(Arc::clone(&layout)));
+            }
+            Action::Replicas(input) => self.shared.replicas.order(input),
             Action::Degraded(is_degraded) => self.all(|| pe::Input::Degraded(is_degraded)),
             Action::Ask(round) => self.all(|| pe::Input::Asked(round)),
             Action::Stop => self.all(|| pe::Input::Stopped),
@@ -580,6 +585,12 @@ fn tell(event: &Event) {
         Event::TookOver(node, units, pause) => {
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             tracing::info!(from = %node, units, pause_ms, "took over");
+        }
+        Event::StateLost(units) => {
+            tracing::error!(
+                units,
+                "nobody is left who had the state of some units: they begin empty"
+            );
         }
         Event::HandoffFailed(node, why) => {
             tracing::error!(%node, "units cannot be taken over, it is tried again: {why}");

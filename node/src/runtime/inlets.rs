@@ -18,7 +18,7 @@ use futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
 use libp2p::Stream;
 use membership::{NodeId, Run};
 use pe::Input;
-use routing::{DecodeError, Frame, FrameError, FrameHeader, FrameKind};
+use routing::{BatchKind, DecodeError, Frame, FrameError, FrameHeader, FrameKind};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -237,6 +237,10 @@ impl Shared {
             FrameKind::Batches => {
                 for batch in frame {
                     let (header, body) = batch?;
+                    if header.kind == BatchKind::Replicate {
+                        self.replicas.arrived(node, &header, body).await;
+                        continue;
+                    }
                     let container = self.containers.get(usize::from(header.to));
                     let container = container.ok_or(InletError::Container(header.to))?;
                     deliver(container, Input::Arrived(node, header, body)).await;

@@ -26,6 +26,7 @@ use super::driver::Notice;
 use super::identity::node_of;
 use super::inlets::Inlet;
 use super::net::Command;
+use super::replicas::Replicas;
 use super::wire::{self, Answer, GREETING_LIMIT, WireError};
 use crate::core::{Hello, Message, Refused};
 
@@ -117,6 +118,7 @@ pub(super) struct Shared {
     pub(super) data_swarm: mpsc::Sender<Command>,
     pub(super) data_threads: tokio::runtime::Handle,
     pub(super) containers: Arc<[Addr<ContainerActor>]>,
+    pub(super) replicas: Replicas,
 }
 
 /// Why a greeting failed.

@@ -15,6 +15,7 @@ mod identity;
 mod inlets;
 mod links;
 mod net;
+mod replicas;
 mod shipped;
 mod sinks;
 mod spills;
@@ -49,6 +50,7 @@ use self::identity::Identity;
 pub use self::identity::TOKEN_FILE;
 use self::links::{Links, Shared};
 use self::net::{Net, Side};
+use self::replicas::Replicas;
 use self::shipped::shipped;
 use self::tables::Tables;
 use self::watch::Watch;
@@ -265,6 +267,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         cluster: config.cluster.name.clone(),
         slots: config.cluster.slots,
         expected_nodes: config.cluster.expected_nodes,
+        replicas: config.cluster.replicas,
         plans: plans.clone(),
     };
     // Not the faster preset, even on one machine: its nodes share processors that may all be busy.
@@ -297,7 +300,10 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let (control_swarm, control_commands) = mpsc::channel(256);
     let (data_swarm, data_commands) = mpsc::channel(256);
     let (events, net) = mpsc::channel(1024);
+    let slots = config.cluster.slots as usize;
+    let replicas = Replicas::start(slots, Arc::clone(&links), notices.clone());
     let shared = Shared {
+        replicas,
         links,
         notices: notices.clone(),
         hello: Arc::new(RwLock::new(core.hello())),

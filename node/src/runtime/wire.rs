@@ -118,7 +118,7 @@ mod tests {
     fn another_version_and_random_bytes_are_told_apart() {
         let error =
             |bytes: &[u8]| block_on(read_preamble(&mut &bytes[..])).unwrap_err().to_string();
-        assert_eq!(error(b"SCTL\x09\x00"), "protocol version 9, this node speaks 3");
+        assert_eq!(error(b"SCTL\x09\x00"), "protocol version 9, this node speaks 4");
         assert!(error(b"GET / ").contains("not a control stream"));
         assert!(block_on(read_preamble(&mut &b"SC"[..])).is_err());
     }

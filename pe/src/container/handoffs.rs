@@ -29,6 +29,8 @@ pub(super) struct Handoffs {
     outgoing: BTreeMap<u64, Outgoing>,
     /// Units that live here and are sealed.
     pub(super) sealed: Units,
+    /// Those of them that nobody serves, since somebody is getting ready, or has nothing to serve.
+    waiting: Units,
     /// Units that live elsewhere and are staged here; where they lived when they were.
     pub(super) staged: Units,
     homes: BTreeMap<Unit, ContainerId>,
@@ -87,13 +89,31 @@ impl Handoffs {
         !self.departed.is_empty()
     }
 
+    /// Finds out which units are to be here and are served by nobody yet: they are sealed.
+    fn wait(&mut self, layout: &Layout, me: ContainerId) {
+        let slots = layout.slot_count();
+        for unit in self.waiting.iter().collect::<Vec<_>>() {
+            let is_served = layout.home(unit) == Some(me) && !layout.waiting().contains(&unit);
+            if is_served {
+                self.sealed.remove(unit);
+            }
+            self.waiting.remove(unit);
+        }
+        for &unit in layout.waiting().iter().filter(|&&unit| layout.home(unit) == Some(me)) {
+            self.waiting.insert(unit, slots);
+            self.sealed.insert(unit, slots);
+        }
+    }
+
     /// Takes in a new layout.
     pub(super) fn lay(&mut self, layout: &Layout, me: ContainerId) -> Laying {
         let mut laying = Laying::default();
+        let slots = layout.slot_count();
+        self.wait(layout, me);
         if self.outgoing.is_empty() && self.sealed.is_empty() && self.staged.is_empty() {
+            self.find_still(slots);
             return laying;
         }
-        let slots = layout.slot_count();
         for unit in self.sealed.iter().collect::<Vec<_>>() {
             if layout.home(unit) != Some(me) {
                 self.sealed.remove(unit);
@@ -311,6 +331,7 @@ impl Container {
                 desk.handoffs.still.insert(unit, slots);
                 desk.handoffs.homes.entry(unit).or_insert(home);
             }
+            Some(_) if desk.handoffs.waiting.has(unit) => {}
             Some(_) => return Err(format!("{unit:?} lives here already")),
             None => return Err(format!("{unit:?} is none")),
         }

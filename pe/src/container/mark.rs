@@ -50,7 +50,12 @@ impl Mark {
     /// Reads the body of a batch of a kind; `None` if it is no mark.
     pub(super) fn read(kind: BatchKind, body: &[u8]) -> Option<Self> {
         match kind {
-            BatchKind::Direct | BatchKind::Forwarded | BatchKind::Acks | BatchKind::Fails => None,
+            BatchKind::Direct
+            | BatchKind::Forwarded
+            | BatchKind::Acks
+            | BatchKind::Fails
+            | BatchKind::Replicate
+            | BatchKind::Replicated => None,
             BatchKind::Fence => {
                 let former = Epoch(u64::from_le_bytes(body.try_into().ok()?));
                 Some(Self::Fence { former })

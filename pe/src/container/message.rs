@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use membership::NodeId;
+use membership::{Epoch, NodeId};
 use routing::{Ack, BatchHeader, ContainerId};
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,14 @@ pub enum Input {
         /// As [`Action::Chunk`] gave it.
         bytes: Bytes,
     },
+    /// All that was to be staged of units that this node is to own is here: those who are to have replicas of them may
+    /// get them.
+    Whole {
+        /// By which handoff, in the words of [`Input::Stage`].
+        handoff: u64,
+        /// Which.
+        units: Vec<Unit>,
+    },
     /// Units do not come, or begin anew: what is here of them is dropped.
     Discard(Vec<Unit>),
     /// A partition is ours from now on.
@@ -181,6 +189,15 @@ pub enum Action {
         handoff: u64,
         /// Why the chunk could not be staged; some of it may have been.
         outcome: Result<(), String>,
+    },
+    /// All who are to have replicas of these units under the next set have them.
+    Secured {
+        /// The handoff by which the units came; 0 if they have been here.
+        handoff: u64,
+        /// The view that named the set.
+        epoch: Epoch,
+        /// Which.
+        units: Vec<Unit>,
     },
     /// The answer to [`Input::Explain`].
     Explained {

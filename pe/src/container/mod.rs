@@ -14,6 +14,7 @@ mod edge;
 mod handoffs;
 mod mark;
 mod message;
+mod replication;
 mod run;
 
 use std::collections::BTreeMap;
@@ -22,13 +23,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
-use routing::{BatchHeader, ContainerId, FrameBuilder};
+use routing::{BatchHeader, BatchKind, ContainerId, FrameBuilder};
 
 pub use activity::{Activity, Call};
 use handoffs::Handoffs;
 pub use message::{
     Action, ChunkKind, Credit, DeadLetter, Held, Holder, Input, Parcel, Returned, SpillId,
 };
+use replication::Replication;
 use run::Run;
 
 use crate::acker::Offset;
@@ -58,6 +60,7 @@ const POLLS: usize = 4;
 pub struct Container {
     desk: Desk,
     runs: Vec<Run>,
+    replication: Replication,
     /// Whether its instances were removed since the node leaves. If it leaves since it seems to be alone, others
     /// may come back, and send on: what they send is neither handled nor confirmed, for who handled it would begin
     /// anew in the middle of what it was.
@@ -123,6 +126,7 @@ impl Container {
                 activity: Activity::default(),
             },
             runs,
+            replication: Replication::default(),
             is_stopped: false,
         };
         container.lay(layout, &mut Vec::new());
@@ -161,7 +165,11 @@ impl Container {
             Input::Seal(handoff) => self.seal(handoff, out),
             Input::Release(handoff) => self.release(handoff, out),
             Input::Stage { handoff, bytes } => self.stage(handoff, &bytes, out),
-            Input::Discard(units) => self.discard(units),
+            Input::Whole { handoff, units } => self.staged_whole(handoff, units, out),
+            Input::Discard(units) => {
+                self.forget_replicas(&units);
+                self.discard(units);
+            }
             Input::Acked { topology, acks } => {
                 if let Some(run) = self.runs.get_mut(usize::from(topology)) {
                     let from = (self.desk.me.node, self.desk.layout.epoch.0);
@@ -233,13 +241,15 @@ impl Container {
         let hosts = self.runs.iter().filter_map(|run| run.deadline(&self.desk));
         let is_open = self.runs.iter().any(Run::is_open);
         let flush = is_open.then(|| self.desk.last_flush + FLUSH_AFTER);
-        hosts.chain(flush).min()
+        hosts.chain(flush).chain(self.replication_deadline()).min()
     }
 
     /// Whether [`Input::Drained`] finds work right now.
     pub fn wants_turn(&self) -> bool {
         let are_waiting = self.desk.handoffs.are_to_be_removed();
-        are_waiting || self.runs.iter().any(|run| run.wants_turn(&self.desk))
+        are_waiting
+            || self.wants_to_replicate()
+            || self.runs.iter().any(|run| run.wants_turn(&self.desk))
     }
 
     /// The layout that this container has.
@@ -248,6 +258,9 @@ impl Container {
     }
 
     fn arrived(&mut self, from: NodeId, header: BatchHeader, body: Bytes, out: &mut Vec<Action>) {
+        if header.kind == BatchKind::Replicated {
+            return self.replicated(from, &body, out);
+        }
         let Some(run) = self.runs.get_mut(usize::from(header.topology)) else {
             tracing::warn!(%from, topology = header.topology, "a batch of no topology we have");
             return;
@@ -277,6 +290,7 @@ impl Container {
             self.desk.send_frames(out);
         }
         self.sweep(out);
+        self.replicate(!has_emitted, out);
         self.desk.send_credits(out);
     }
 
@@ -302,6 +316,7 @@ impl Container {
             run.lay((&before, former), &laying, &mut self.desk, out);
         }
         self.narrow(&laying);
+        self.lay_replication(&before, &laying, out);
     }
 
     fn report(&mut self, round: u64) -> Report {

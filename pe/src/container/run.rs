@@ -1,6 +1,7 @@
 //! One topology in one container.
 
 mod acks;
+mod commit;
 mod delivery;
 mod fences;
 mod gate;
@@ -193,6 +194,7 @@ impl Run {
         };
         let (header, contents) = match header.kind {
             BatchKind::Direct | BatchKind::Forwarded => (header, None),
+            BatchKind::Replicate | BatchKind::Replicated => return,
             BatchKind::Fence | BatchKind::Flushed | BatchKind::Acks | BatchKind::Fails => {
                 let header = BatchHeader { rows: 0, weight: 0, ..header };
                 let Some(mark) = Mark::read(header.kind, &body) else {

@@ -15,7 +15,7 @@ use super::{
     AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Tally, contain, contain_each,
 };
 use crate::acker::Tracker;
-use crate::chunk::{ChunkWriter, Copied};
+use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::instance_key::Unpack;
 use crate::instances::{Copying, Hint, Instance, Instances, Remove};
 use crate::pe::Receive;
@@ -252,14 +252,17 @@ where
             };
             if let Some(instance) = instances.probable(hint, key) {
                 handle(instance, &mut ctx);
+                instances.changes.touch(hint.position());
             } else if let Some(position) = instances.find(hashes[row], key) {
                 handle(instances.at(position), &mut ctx);
+                instances.changes.touch(position);
             } else {
                 key_fields.write(&batch.columns, row, scratch);
                 let create =
                     || P::create(KeyRef::of_key(scratch, &desk.plan.kinds), &desk.plan.params);
                 let position = find_or_create(instances, hashes[row], key, scratch, create);
                 handle(instances.at(position), &mut ctx);
+                instances.changes.touch(position);
             }
             if ctx.is_closing {
                 key_fields.write(&batch.columns, row, scratch);
@@ -308,6 +311,7 @@ where
     fn call(&mut self, key: K, hook: impl FnOnce(&mut P, &mut Ctx<'_, P::Out>)) -> bool {
         let Some(position) = self.instances.find(key.hash(), key) else { return false };
         self.instances.note(key.hash());
+        self.instances.changes.touch(position);
         key.unpack(self.instances.long(), &mut self.scratch);
         let Self { instances, desk, now, scratch, .. } = self;
         let instance = instances.at(position);
@@ -537,6 +541,31 @@ where
         self.take_in(copied, now)
     }
 
+    fn watch(&mut self, is_watched: bool) {
+        self.instances.changes.watch(is_watched);
+    }
+
+    fn changed(&self) -> usize {
+        self.instances.changes.len()
+    }
+
+    fn has_overrun(&mut self) -> bool {
+        self.instances.changes.has_overrun()
+    }
+
+    fn commit(&mut self, commit: &mut CommitWriter) {
+        self.write_changes(commit);
+    }
+
+    fn write_from(
+        &mut self,
+        at: usize,
+        units: Scope<'_>,
+        chunk: &mut ChunkWriter,
+    ) -> Option<usize> {
+        self.write_instances(at, units, chunk)
+    }
+
     fn unstage(&mut self, units: Scope<'_>) {
         let keys = self.instances.keys(|key| units.has_key(key.hash()));
         keys.into_iter().for_each(|key| self.drop_quietly(key));
@@ -571,7 +600,9 @@ where
         self.now = now;
         let keys = self.instances.keys(|_| true);
         self.each(&keys, "on_remove", |host, key| host.remove(key, reason));
+        let changes = std::mem::take(&mut self.instances.changes);
         self.instances = Instances::default();
+        self.instances.changes = changes;
         (self.due, self.swept) = (Due::default(), None);
     }
 

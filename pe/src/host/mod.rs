@@ -27,7 +27,7 @@ pub(crate) use source::{Closed, Letter, Opened, PartitionState, Source, SourceHo
 pub(crate) use tasks::TasksHost;
 
 use crate::acker::Tracker;
-use crate::chunk::{ChunkWriter, Copied};
+use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::ctx::Discarded;
 use crate::topology::{Params, Trigger};
 use crate::units::{Scope, Units};
@@ -87,6 +87,27 @@ pub(crate) trait AnyHost: Send {
     }
     /// Drops what was staged and does not come, without a word to it.
     fn unstage(&mut self, _units: Scope<'_>) {}
+    /// Whether it is to be remembered from now on what changes.
+    fn watch(&mut self, _is_watched: bool) {}
+    /// About how many instances have changed since they were committed.
+    fn changed(&self) -> usize {
+        0
+    }
+    /// Whether more has changed than is remembered; that is forgotten now.
+    fn has_overrun(&mut self) -> bool {
+        false
+    }
+    /// Writes what has changed since.
+    fn commit(&mut self, _commit: &mut CommitWriter) {}
+    /// Writes instances of some units as they lie, from a position on; gives where to go on, unless that was all.
+    fn write_from(
+        &mut self,
+        _at: usize,
+        _units: Scope<'_>,
+        _chunk: &mut ChunkWriter,
+    ) -> Option<usize> {
+        None
+    }
     /// Nothing else is to be done.
     fn idle(&mut self) {}
     /// How many instances there are.

@@ -11,7 +11,7 @@ use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event};
 
 use super::{AnyHost, Blueprint, Delivery, Desk, Here, Mark, Pass, Tally, contain, contain_each};
 use crate::acker::Tracker;
-use crate::chunk::{ChunkWriter, Copied};
+use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
@@ -25,6 +25,8 @@ pub(crate) struct TasksHost<P: Pe> {
     task: u32,
     now: Time,
     copies: Vec<Copying>,
+    /// Those that have changed since they were committed, if somebody wants to know.
+    changed: Option<BTreeSet<u32>>,
 }
 
 /// A copy under way, ahead of a handoff.
@@ -53,7 +55,7 @@ fn key_of(task: u32, count: u32) -> KeyRef<'static> {
 impl<P: Pe> TasksHost<P> {
     pub(crate) fn new(plan: Blueprint) -> Self {
         let (instances, desk) = (BTreeMap::new(), Desk::new(plan));
-        Self { instances, desk, task: 0, now: Time::default(), copies: Vec::new() }
+        Self { instances, desk, task: 0, now: Time::default(), copies: Vec::new(), changed: None }
     }
 
     /// Makes an instance if it is not there; an instance that panics while it is made is made again for
@@ -297,6 +299,29 @@ impl<P: Pe> AnyHost for TasksHost<P> {
 
     fn stage(&mut self, copied: Copied<'_>, now: Time) -> Result<(), String> {
         self.take_in(copied, now)
+    }
+
+    fn watch(&mut self, is_watched: bool) {
+        if self.changed.is_some() != is_watched {
+            self.changed = is_watched.then(BTreeSet::new);
+        }
+    }
+
+    fn changed(&self) -> usize {
+        self.changed.as_ref().map_or(0, BTreeSet::len)
+    }
+
+    fn commit(&mut self, commit: &mut CommitWriter) {
+        self.write_changes(commit);
+    }
+
+    fn write_from(
+        &mut self,
+        at: usize,
+        units: Scope<'_>,
+        chunk: &mut ChunkWriter,
+    ) -> Option<usize> {
+        self.write_instances(at, units, chunk)
     }
 
     fn unstage(&mut self, units: Scope<'_>) {

@@ -79,6 +79,8 @@ pub(crate) struct Cluster {
     pub(crate) spilled: BTreeMap<(ContainerId, SpillId), VecDeque<Vec<u8>>>,
     pub(crate) is_readable: bool,
     pub(crate) spilled_peak: usize,
+    /// Who said that all have replicas of which units, under the set of which epoch.
+    pub(crate) secured: Vec<(ContainerId, Epoch, Vec<Unit>)>,
     places: Vec<Place>,
     table: SlotTable,
     slots: Vec<Home<NodeId>>,
@@ -118,6 +120,7 @@ impl Cluster {
             stalled: BTreeSet::new(),
             peak: BTreeMap::new(),
             closed: Vec::new(),
+            secured: Vec::new(),
             letters: Vec::new(),
             holders: Vec::new(),
             chunks: VecDeque::new(),
@@ -383,6 +386,7 @@ impl Cluster {
                 let bytes = kept.filter(|_| self.is_readable).map(Bytes::from);
                 self.push(Way::Own(from), Thing::Input(from, Input::Unspilled(id, bytes)));
             }
+            Action::Secured { epoch, units, .. } => self.secured.push((from, epoch, units)),
             Action::Explained { holders, .. } => self.holders.extend(holders),
             Action::Staged { handoff, outcome } => self.staged.push_back((handoff, outcome)),
             Action::Stopped => {

@@ -10,6 +10,7 @@ use membership::view_log::{Head, LogId, Seat, Seats, State};
 use membership::{Epoch, Member, NodeId};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Assignment, Came, Cause, Set, Share, is_active, may_own, seat_of};
 
@@ -25,10 +26,13 @@ pub(super) fn next(
         after.heed(cause, next.number);
     }
     after.anew.retain(|&node, anew| next.seat(node).is_some_and(|seat| seat.since < *anew));
+    after.bereave(head, next);
     after.drained.retain(|&log| seat_of(next, log).is_some());
     let seats = Seats::new(next);
-    let world = World { before: head, after: next, seats, installed: installed(causes) };
+    let installed = installed(causes);
+    let mut world = World { before: head, after: next, seats, installed, is_urgent: false };
     after.activate(&world);
+    world.is_urgent = after.shares().any(|(_, share)| world.is_to_be_taken_over(share));
     after.move_slots(&world);
     after.move_tasks(&world);
     after.hold(head, next);
@@ -45,16 +49,23 @@ struct World<'h> {
     seats: Seats<'h>,
     /// The units whose next sets have installed.
     installed: BTreeMap<Unit, Epoch>,
+    /// Whether there are units that nobody serves and somebody can take over: that goes first, and what has an owner
+    /// stays where it is until then.
+    is_urgent: bool,
 }
 
 fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
     let all = causes.iter().filter_map(|cause| match cause {
-        Cause::Installed(epoch, units) => Some(units.iter().map(|&unit| (unit, *epoch))),
+        Cause::Installed(epoch, units) | Cause::Replicated(epoch, units) => {
+            Some(units.iter().map(|&unit| (unit, *epoch)))
+        }
         Cause::Advance(..)
         | Cause::Listed { .. }
         | Cause::Holds(_)
         | Cause::Broken(..)
-        | Cause::Drained(_) => None,
+        | Cause::Drained(_)
+        | Cause::Inherited(..)
+        | Cause::Forgot(_) => None,
     });
     // By several nodes that each claim it, the highest epoch: it is the one that may be pending.
     let mut installed = BTreeMap::new();
@@ -66,8 +77,8 @@ fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
 }
 
 impl World<'_> {
-    fn is_seated(&self, log: LogId) -> bool {
-        self.seats.of(log).is_some()
+    fn is_served(&self, share: &Share) -> bool {
+        !share.is_waiting(&self.seats)
     }
 
     /// The node with the disk of a log: a node that restarted keeps what it had, though it is empty.
@@ -76,14 +87,54 @@ impl World<'_> {
     }
 
     /// Where a unit is, or is on its way to; nothing if all of that is lost.
-    fn designated(&self, share: &Share) -> Option<ContainerId> {
-        let next = share.next.as_ref().filter(|next| self.is_seated(next.owner()));
-        let active = Some(&share.active);
-        let place = |set: &Set| {
-            let node = self.node_of(set.owner())?;
-            Some(ContainerId { node, container: set.container })
+    fn designated(&self, unit: Unit, share: &Share) -> Option<ContainerId> {
+        let next = share.next.as_ref().filter(|next| next.owner_seat(&self.seats).is_some());
+        let place = |log, container| {
+            let node = self.node_of(log)?;
+            Some(ContainerId { node, container })
         };
-        next.or(active).and_then(place)
+        if let Some(next) = next {
+            return place(next.owner(), next.container);
+        }
+        if self.is_served(share) {
+            return place(share.active.owner(), share.active.container);
+        }
+        if let Some(heir) = self.heir(share) {
+            return Some(ContainerId { node: heir.node(), container: container_at(unit, heir) });
+        }
+        place(share.active.owner(), share.active.container)
+    }
+
+    fn is_to_be_taken_over(&self, share: &Share) -> bool {
+        !self.is_served(share) && self.heir(share).is_some()
+    }
+
+    /// Where a unit goes in this view: to a place that was found for it, unless it is served and others are not.
+    fn place(&self, unit: Unit, share: &Share, found: ContainerId) -> ContainerId {
+        let stays = self.is_urgent && self.is_served(share);
+        self.designated(unit, share).filter(|_| stays).unwrap_or(found)
+    }
+
+    /// Who goes on with a unit whose owner is gone: the first that has a replica.
+    fn heir(&self, share: &Share) -> Option<&Seat> {
+        let of = |&log| share.active.seat(log, &self.seats);
+        let left = || share.active.logs.iter().filter_map(of);
+        left()
+            .find(|seat| is_active(seat))
+            .or_else(|| left().find(|seat| may_own(self.after, seat)))
+    }
+
+    /// Who is to have replicas of a unit beside its owner: those that come first by a number drawn for the unit and
+    /// the node (rendezvous hashing, Thaler and Ravishankar 1998), so a member more or less changes its part only.
+    fn others(&self, body_replicas: u32, unit: Unit, owner: NodeId) -> Vec<LogId> {
+        let active = self.after.seats.iter().filter(|seat| is_active(seat));
+        let mut drawn: Vec<_> = active
+            .filter(|seat| seat.node() != owner)
+            .map(|seat| (draw(unit, seat.node()), seat.log))
+            .collect();
+        drawn.sort_unstable();
+        drawn.truncate((body_replicas as usize).saturating_sub(1));
+        drawn.into_iter().map(|(_, log)| log).collect()
     }
 
     /// Where the containers that take units are, in order.
@@ -96,17 +147,85 @@ impl World<'_> {
         active.flat_map(of).collect()
     }
 
-    /// Makes a unit go to a container, if it is not there or on its way.
-    fn send(&self, share: &mut Share, to: ContainerId) {
-        let seat = self.after.seat(to.node).expect("units go to members");
-        let (number, to) = (self.after.number, (seat.log, to.container));
-        if !self.is_seated(share.active.owner()) {
-            // Nobody is left who could say what it held.
-            *share = Share { active: Set::of(number, to), next: None, came: None };
-        } else if share.next.as_ref().map_or_else(|| !share.active.has(to), |next| !next.has(to)) {
-            share.next = Some(Set::of(number, to));
+    /// Makes a unit go to a container and have replicas, if they are not there or on their way.
+    fn send(&self, replicas: u32, unit: Unit, share: &mut Share, to: ContainerId) {
+        let number = self.after.number;
+        let set = |logs: Vec<LogId>, container| Set { epoch: number, logs, container };
+        let wanted = || {
+            let seat = self.after.seat(to.node).expect("units go to members");
+            let others = self.others(replicas, unit, to.node);
+            set(std::iter::once(seat.log).chain(others).collect(), to.container)
+        };
+        let next = share.next.as_ref().filter(|next| next.is_whole(&self.seats));
+        let has_it = |&log: &LogId| share.active.seat(log, &self.seats).is_some();
+        if !self.is_served(share) {
+            if share.survivors(&self.seats).is_empty() {
+                // Nobody is left who could say what it held.
+                *share = Share { active: wanted(), next: None, came: None };
+                return;
+            }
+            let Some(heir) = self.heir(share) else {
+                // Those that are left leave as well, and give it to somebody else.
+                if next.is_none() {
+                    share.next = Some(wanted());
+                }
+                return;
+            };
+            // Whoever was on its way to have it has it from one that is left. Otherwise those that are left go on
+            // with it; where else it should be is for later.
+            if next.is_none() {
+                let others = share.active.logs.iter().copied().filter(has_it);
+                let others = others.filter(|&log| log != heir.log);
+                let logs = std::iter::once(heir.log).chain(others).collect();
+                share.next = Some(set(logs, container_at(unit, heir)));
+            }
+            return;
+        }
+        if !share.active.is_whole(&self.seats) {
+            // Until the set is without those that are gone, nothing more is committed.
+            let logs = share.active.logs.iter().copied().filter(has_it);
+            let left = set(logs.collect(), share.active.container);
+            if next.is_none_or(|next| (&next.logs, next.container) != (&left.logs, left.container))
+            {
+                share.next = Some(left);
+            }
+            return;
+        }
+        let wanted = wanted();
+        let is_wanted = |set: &Set| (&set.logs, set.container) == (&wanted.logs, wanted.container);
+        let is_on_its_way = match next {
+            Some(next) => next.has((wanted.owner(), wanted.container)),
+            None => share.next.is_none() && is_wanted(&share.active),
+        };
+        if !is_on_its_way {
+            share.next = Some(wanted);
         }
     }
+}
+
+/// In which container of a member a unit is, that was in none of its before.
+fn container_at(unit: Unit, seat: &Seat) -> u16 {
+    let containers = seat.member.containers;
+    match unit {
+        Unit::Slot(slot) => Slot(slot).container(containers),
+        Unit::Task { task, .. } => u16::try_from(task % u32::from(containers)).expect("below it"),
+    }
+}
+
+/// A number for a unit and a node, as if by chance, and always the same.
+fn draw(unit: Unit, node: NodeId) -> u64 {
+    let mut bytes = [0; 24];
+    let (kind, one, two) = match unit {
+        Unit::Slot(slot) => (0, u32::from(slot), 0),
+        Unit::Task { topology, prototype, task } => {
+            (1, u32::from(topology) << 16 | u32::from(prototype), task)
+        }
+    };
+    bytes[..8].copy_from_slice(&node.0.to_le_bytes());
+    bytes[8..12].copy_from_slice(&one.to_le_bytes());
+    bytes[12..16].copy_from_slice(&two.to_le_bytes());
+    bytes[16] = kind;
+    xxh3_64(&bytes)
 }
 
 impl Assignment {
@@ -130,9 +249,20 @@ impl Assignment {
         }
     }
 
+    /// Notes which disks have gone that may have had tokens which outlive them, and which have come back.
+    fn bereave(&mut self, before: &Head, next: &Head) {
+        let have_tokens = self.topologies.iter().any(|t| t.partitions.is_some());
+        let had = before.seats.iter().filter(|seat| {
+            let has_left = self.drained.contains(&seat.log);
+            have_tokens && self.replicas > 1 && !has_left && self.holders.contains(&seat.log)
+        });
+        self.orphans.extend(had.map(Seat::disk));
+        self.orphans.retain(|&disk| next.seat_of(disk).is_none());
+    }
+
     fn heed(&mut self, cause: &Cause, number: Epoch) {
         match cause {
-            Cause::Installed(..) => {}
+            Cause::Installed(..) | Cause::Replicated(..) => {}
             Cause::Advance(topology, phase) => {
                 let topology = &mut self.topologies[usize::from(*topology)];
                 // Two coordinators may have asked for two phases; one at a time.
@@ -161,6 +291,15 @@ impl Assignment {
             Cause::Drained(log) => {
                 self.drained.insert(*log);
             }
+            Cause::Inherited(disk, by) => {
+                // Of two who have it, one inherits.
+                if self.orphans.remove(disk) {
+                    self.heirs.insert(*disk, *by);
+                }
+            }
+            Cause::Forgot(disk) => {
+                self.heirs.remove(disk);
+            }
         }
     }
 
@@ -181,7 +320,7 @@ impl Assignment {
         for (unit, share) in self.shares_mut() {
             let Some(next) = &share.next else { continue };
             let has_installed = world.installed.get(&unit) == Some(&next.epoch);
-            if !has_installed || !world.is_seated(next.owner()) {
+            if !has_installed || next.owner_seat(&world.seats).is_none() {
                 continue;
             }
             let before = std::mem::replace(&mut share.active, next.clone());
@@ -207,13 +346,19 @@ impl Assignment {
         let owners = self
             .slots
             .iter()
-            .map(|share| world.designated(share).map_or(NodeId(0), |place| place.node));
+            .zip(0..)
+            .map(|(share, slot)| world.designated(Unit::Slot(slot), share))
+            .map(|place| place.map_or(NodeId(0), |place| place.node));
         let table = SlotTable::of(owners.collect()).next(&nodes);
+        let replicas = self.replicas;
         for (slot, share) in (0..).zip(&mut self.slots) {
             let node = table.owner(Slot(slot));
             let containers =
                 world.after.seat(node).expect("an owner is a member").member.containers;
-            world.send(share, ContainerId { node, container: Slot(slot).container(containers) });
+            let to = ContainerId { node, container: Slot(slot).container(containers) };
+            let unit = Unit::Slot(slot);
+            let to = world.place(unit, share, to);
+            world.send(replicas, unit, share, to);
         }
     }
 
@@ -222,13 +367,14 @@ impl Assignment {
     fn rescue(&mut self, world: &World<'_>) {
         let last = world.after.seats.iter().find(|seat| may_own(world.after, seat));
         let node = last.expect("a view has a member that votes").node();
-        for (_, share) in self.shares_mut() {
-            let is_lost = |set: &Set| !world.is_seated(set.owner());
-            if is_lost(&share.active) {
-                world.send(share, ContainerId { node, container: 0 });
-            } else if share.next.as_ref().is_some_and(is_lost) {
-                let back = world.designated(share).expect("its owner has a seat");
-                world.send(share, back);
+        let replicas = self.replicas;
+        for (unit, share) in self.shares_mut() {
+            let is_lost = |set: &Set| !set.is_whole(&world.seats);
+            if !world.is_served(share) {
+                world.send(replicas, unit, share, ContainerId { node, container: 0 });
+            } else if is_lost(&share.active) || share.next.as_ref().is_some_and(is_lost) {
+                let back = world.designated(unit, share).expect("its owner has a seat");
+                world.send(replicas, unit, share, back);
             }
         }
     }
@@ -239,12 +385,18 @@ impl Assignment {
         if containers.is_empty() {
             return;
         }
-        for topology in &mut self.topologies {
-            for (&prototype, shares) in &mut topology.tasks {
-                let seed = topology.hash ^ u64::from(prototype);
-                let wanted: Vec<_> = shares.iter().map(|share| world.designated(share)).collect();
-                for (share, to) in shares.iter_mut().zip(spread(seed, &wanted, &containers)) {
-                    world.send(share, to);
+        let replicas = self.replicas;
+        for (topology, state) in (0..).zip(&mut self.topologies) {
+            for (&prototype, shares) in &mut state.tasks {
+                let seed = state.hash ^ u64::from(prototype);
+                let unit = |task| Unit::Task { topology, prototype, task };
+                let all = (0..).zip(shares.iter());
+                let wanted: Vec<_> =
+                    all.map(|(task, share)| world.designated(unit(task), share)).collect();
+                let places = spread(seed, &wanted, &containers);
+                for ((task, share), to) in (0..).zip(shares.iter_mut()).zip(places) {
+                    let to = world.place(unit(task), share, to);
+                    world.send(replicas, unit(task), share, to);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use membership::NodeId;
 use membership::view_log::{LogId, Seat, Seats};
 use pe::topology::Plan;
-use pe::{Home, Layout, Place};
+use pe::{Duty, Home, Layout, Place, Sets};
 use routing::ContainerId;
 
 use super::{Assignment, Share, View, is_active};
@@ -23,14 +23,16 @@ pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> 
     });
     let seats = Seats::new(head);
     let node_of = |log: LogId| seats.of_disk(log.disk).map(Seat::node);
-    let node =
-        |share: &Share| node_of(share.active.owner()).expect("a view that stands was checked");
+    let place = |share: &Share| {
+        let (log, container) = share.home(&seats).expect("a view that stands was checked");
+        ContainerId { node: node_of(log).expect("it has a seat"), container }
+    };
     let slot = |share: &Share| Home {
-        at: node(share),
+        at: place(share).node,
         came: share.came.map(|came| (came.from.node, came.at)),
     };
     let task = |share: &Share| Home {
-        at: ContainerId { node: node(share), container: share.active.container },
+        at: place(share),
         came: share.came.map(|came| (came.from, came.at)),
     };
     let tasks = body.topologies.iter().zip(plans).map(|(topology, plan)| {
@@ -47,6 +49,40 @@ pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> 
         plans,
         body.topologies.iter().map(|topology| topology.phase).collect(),
     )
+    .with_sets(sets(view, me, &seats))
+}
+
+/// What a node has to do with replicas.
+fn sets(view: &View, me: NodeId, seats: &Seats<'_>) -> Sets {
+    let mut sets = Sets::default();
+    let mine = view.head.seat(me).map(|seat| seat.log);
+    for (unit, share) in view.body.shares() {
+        if share.is_waiting(seats) {
+            sets.waiting.insert(unit);
+        }
+        let all = std::iter::once((true, &share.active));
+        for (is_active, set) in all.chain(share.next.iter().map(|next| (false, next))) {
+            let is_mine = |log| set.logs.contains(&log) && set.seat(log, seats).is_some();
+            if !mine.is_some_and(is_mine) {
+                continue;
+            }
+            sets.kept.entry(unit).or_default().push(set.epoch);
+            if mine == Some(set.owner()) {
+                // Of one that is gone nothing is known but its disk, and nobody waits for long: a view without it
+                // is on its way. Until then it is waited for under no name.
+                let others = set.others().iter();
+                let node = |log: &LogId| set.seat(*log, seats).map_or(NodeId(0), Seat::node);
+                sets.duties.push(Duty {
+                    unit,
+                    container: set.container,
+                    is_active,
+                    epoch: set.epoch,
+                    replicas: others.map(node).collect(),
+                });
+            }
+        }
+    }
+    sets
 }
 
 impl Assignment {

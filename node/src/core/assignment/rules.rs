@@ -42,8 +42,11 @@ pub(super) fn check(body: &Assignment, head: &Head) -> Result<(), &'static str> 
     }
     let seats = Seats::new(head);
     for (_, share) in body.shares() {
-        check_set(&share.active, head, &seats, true)?;
-        share.next.as_ref().map_or(Ok(()), |next| check_set(next, head, &seats, false))?;
+        check_set(&share.active, head, &seats)?;
+        share.next.as_ref().map_or(Ok(()), |next| check_set(next, head, &seats))?;
+        if share.home(&seats).is_none() {
+            return Err("a unit belongs to nobody");
+        }
         if share.next.as_ref().is_some_and(|next| next.epoch <= share.active.epoch) {
             return Err("a unit has a next set older than its active one");
         }
@@ -54,12 +57,7 @@ pub(super) fn check(body: &Assignment, head: &Head) -> Result<(), &'static str> 
     Ok(())
 }
 
-fn check_set(
-    set: &Set,
-    head: &Head,
-    seats: &Seats<'_>,
-    is_serving: bool,
-) -> Result<(), &'static str> {
+fn check_set(set: &Set, head: &Head, seats: &Seats<'_>) -> Result<(), &'static str> {
     let is_repeated = || set.logs.iter().enumerate().any(|(at, log)| set.logs[..at].contains(log));
     if set.logs.is_empty() || set.logs.len() > COPIES_MAX || is_repeated() {
         return Err("a set has no copies, too many, or one twice");
@@ -70,7 +68,6 @@ fn check_set(
     match seats.of(set.owner()) {
         Some(seat) if set.container < seat.member.containers => Ok(()),
         Some(_) => Err("a unit is in a container that its owner does not have"),
-        None if is_serving => Err("a unit belongs to nobody"),
         None => Ok(()),
     }
 }
@@ -81,7 +78,10 @@ pub(super) fn check_next(
     after: &Assignment,
     head: &Head,
 ) -> Result<(), &'static str> {
-    if after.slots.len() != before.slots.len() || after.expected_nodes != before.expected_nodes {
+    if after.slots.len() != before.slots.len()
+        || after.expected_nodes != before.expected_nodes
+        || after.replicas != before.replicas
+    {
         return Err("it has other settings of the cluster");
     }
     let kept = before.numbers.iter().filter_map(|(log, one)| Some((one, after.numbers.get(log)?)));
@@ -147,6 +147,6 @@ fn may_follow(before: &Share, after: &Share, (head, seats): (&Head, &Seats<'_>))
         let is_marked = after.came == before.came || after.came.as_ref().is_none_or(came);
         return is_marked && after.next.as_ref().is_none_or(is_new);
     }
-    let is_lost = before.active.logs.iter().all(|&log| seats.of(log).is_none());
+    let is_lost = before.survivors(seats).is_empty();
     is_lost && is_new(&after.active) && after.next.is_none() && after.came.is_none()
 }

@@ -70,11 +70,14 @@ fn first() -> (Head, Assignment) {
     };
     let mut body = Assignment {
         expected_nodes: 2,
+        replicas: 1,
         slots,
         topologies: vec![topology],
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
         drained: BTreeSet::new(),
+        orphans: BTreeSet::new(),
+        heirs: BTreeMap::new(),
         numbers: BTreeMap::from([(log(1, 1), 1)]),
         last_number: 1,
     };
@@ -278,6 +281,109 @@ fn what_may_not_follow_is_refused() {
     assert!(pending.1.check_next(&pending.0, &taken_back, &next).is_err(), "there is no unseal");
 }
 
+/// The slots whose set is of these nodes, the owner first.
+fn of_sets(body: &Assignment, nodes: &[u64]) -> Vec<u16> {
+    let logs: Vec<_> = nodes.iter().map(|&node| log(node, 1)).collect();
+    let slots = (0..).zip(&body.slots).filter(|(_, share)| share.active.logs == logs);
+    slots.map(|(slot, _)| slot).collect()
+}
+
+/// All that is on its way has installed, view after view, until nothing is.
+fn settle(mut at: (Head, Assignment), seats: &[(u64, u64, State)]) -> (Head, Assignment) {
+    for _ in 0..8 {
+        let causes = seats.iter().flat_map(|&(node, run, _)| installed(&at.1, log(node, run)));
+        let causes: Vec<_> = causes.collect();
+        let number = at.0.number.0 + 1;
+        at = follow(&at, head(number, seats), &causes);
+    }
+    assert_eq!(at.1.moving(), 0);
+    at
+}
+
+#[test]
+fn whoever_is_left_of_a_set_goes_on_alone_and_then_the_set_grows() {
+    let three = [(1, 1, ACTIVE), (2, 1, ACTIVE), (3, 1, ACTIVE)];
+    let mut one = first();
+    one.1.replicas = 2;
+    let at = settle(one, &three);
+    assert_eq!(at.1.thin(&at.0), 0);
+    let two = [(1, 1, ACTIVE), (3, 1, ACTIVE)];
+    let (orphans, shrunk) = (of_sets(&at.1, &[2, 3]), of_sets(&at.1, &[1, 2]));
+    assert!(!orphans.is_empty() && !shrunk.is_empty());
+    let gone = follow(&at, head(at.0.number.0 + 1, &two), &[]);
+    let seats = Seats::new(&gone.0);
+    for slot in orphans {
+        let share = &gone.1.slots[usize::from(slot)];
+        assert!(share.is_waiting(&seats), "it is not served before a view says so");
+        let next = share.next.as_ref().unwrap();
+        assert_eq!(
+            next.logs,
+            [log(3, 1)],
+            "who has a replica goes on, and nobody is copied to first"
+        );
+        assert_eq!(share.home(&seats).unwrap().0, log(3, 1), "events wait there");
+    }
+    for slot in shrunk {
+        let share = &gone.1.slots[usize::from(slot)];
+        assert_eq!(share.next.as_ref().unwrap().logs, [log(1, 1)]);
+        assert!(!share.is_waiting(&seats), "its owner serves it all the while");
+    }
+    assert!(gone.1.thin(&gone.0) > 0);
+    let rest = settle(gone, &two);
+    assert_eq!(owners(&rest.1).into_values().collect::<Vec<_>>(), [32, 32]);
+    assert_eq!((rest.1.thin(&rest.0), begun_empty_in(&at, &rest)), (0, 0));
+}
+
+/// How many slots have come to an owner that had no replica of them.
+fn begun_empty_in(before: &(Head, Assignment), after: &(Head, Assignment)) -> usize {
+    let slots = before.1.slots.iter().zip(&after.1.slots);
+    let is_lost =
+        |was: &Share, is: &Share| !was.active.logs.iter().any(|log| is.active.logs.contains(log));
+    slots.filter(|(was, is)| is_lost(was, is)).count()
+}
+
+#[test]
+fn who_was_taken_off_and_is_back_has_no_replica_any_more() {
+    let two = [(1, 1, ACTIVE), (2, 1, ACTIVE)];
+    let mut one = first();
+    one.1.replicas = 2;
+    let at = settle(one, &two);
+    let owned = of_sets(&at.1, &[2, 1]);
+    let gone = follow(&at, head(at.0.number.0 + 1, &two[..1]), &[]);
+    let mut back = head(at.0.number.0 + 2, &two);
+    back.seats[1].since = back.number;
+    let back = follow(&gone, back, &[]);
+    let seats = Seats::new(&back.0);
+    for slot in owned {
+        let share = &back.1.slots[usize::from(slot)];
+        assert!(share.is_waiting(&seats), "it has dropped what it had");
+        assert_eq!(share.survivors(&seats), [log(1, 1)]);
+    }
+}
+
+#[test]
+fn what_a_disk_had_is_inherited_once_and_by_nobody_if_it_comes_back() {
+    let two = [(1, 1, ACTIVE), (2, 1, ACTIVE)];
+    let mut one = first();
+    one.1.replicas = 2;
+    one.1.topologies[0].partitions = Some(BTreeMap::new());
+    let mut at = settle(one, &two);
+    at.1.holders.extend([log(1, 1), log(2, 1)]);
+    let number = at.0.number.0;
+    let gone = follow(&at, head(number + 1, &two[..1]), &[]);
+    assert_eq!(gone.1.orphans, BTreeSet::from([DiskId(2)]));
+    let by = |node| Cause::Inherited(DiskId(2), log(node, 1));
+    let back = follow(&gone, head(number + 2, &two), &[]);
+    assert!(back.1.orphans.is_empty() && !back.1.wants(&back.0, &by(1)), "it goes on itself");
+    let heired = follow(&gone, head(number + 2, &two[..1]), &[by(1)]);
+    assert_eq!(heired.1.heirs, BTreeMap::from([(DiskId(2), log(1, 1))]));
+    assert!(!heired.1.wants(&heired.0, &by(1)), "once");
+    let late = follow(&heired, head(number + 3, &two), &[]);
+    assert_eq!(late.1.heirs.len(), 1, "it has to forget what it had");
+    let forgot = follow(&late, head(number + 4, &two), &[Cause::Forgot(DiskId(2))]);
+    assert!(forgot.1.heirs.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -286,9 +392,11 @@ proptest! {
     #[test]
     fn any_history_is_valid_and_ends_even(
         steps in prop::collection::vec((0u8..5, 1u64..7, any::<bool>()), 1..24),
+        replicas in 1u32..4,
     ) {
         let mut seats = BTreeMap::from([(1u64, (1u64, ACTIVE))]);
         let mut at = first();
+        at.1.replicas = replicas;
         for (what, node, installs) in steps {
             let known = seats.get(&node).copied();
             match (what, known) {
@@ -313,7 +421,8 @@ proptest! {
             next.voters = vec![next.seats.iter().find(|s| s.state != State::Joining).unwrap().disk()];
             at = follow(&at, next, &causes);
         }
-        for _ in 0..2 {
+        // What is left of a set takes over, moves to where it belongs, and grows.
+        for _ in 0..5 {
             let list: Vec<_> = seats.iter().map(|(&node, &(run, state))| (node, run, state)).collect();
             let causes: Vec<_> = list.iter().flat_map(|&(node, run, _)| installed(&at.1, log(node, run))).collect();
             let mut next = head(at.0.number.0 + 1, &list);
@@ -322,6 +431,10 @@ proptest! {
         }
         prop_assert_eq!(at.1.moving(), 0, "{:?}", seats);
         let active: Vec<_> = seats.iter().filter(|(_, (_, state))| *state == ACTIVE).collect();
+        if !active.is_empty() {
+            let copies = active.len().min(replicas as usize);
+            prop_assert!(at.1.shares().all(|(_, share)| share.active.logs.len() == copies), "{at:?}");
+        }
         if !active.is_empty() {
             let counts = owners(&at.1);
             let most = usize::from(SLOTS).div_ceil(active.len());

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use membership::view_log::LogId;
+use membership::view_log::{LogId, Seats};
 use membership::{Epoch, NodeId};
-use pe::{ChunkKind, Unit};
+use pe::{ChunkKind, ReplicaInput, Unit};
 
-use super::{Action, Handoff, HandoffMessage, Outcome, Pull, StreamId, View};
+use super::{Action, Handoff, HandoffMessage, Outcome, Pull, REPLICAS, StreamId, View};
 
 /// The most streams at a time: more than two nodes of 64 containers have between them.
 const STREAMS_MAX: usize = 1 << 13;
@@ -49,10 +49,15 @@ impl Giving {
 
     /// Whether the view still wants these units to go there.
     fn is_wanted(&self, view: &View, log: LogId) -> bool {
+        let seats = Seats::new(&view.head);
         self.units.iter().all(|&unit| {
             view.body.share(unit).is_some_and(|share| {
-                share.active.owner() == log
-                    && share.active.container == self.container
+                let has_it = if self.container == REPLICAS {
+                    share.is_waiting(&seats) && share.survivors(&seats).contains(&log)
+                } else {
+                    share.active.owner() == log && share.active.container == self.container
+                };
+                has_it
                     && share
                         .next
                         .as_ref()
@@ -83,14 +88,20 @@ impl Handoff {
         let giving = self.giving.get_mut(&key).expect("just begun");
         if pull.seal && !giving.is_sealed {
             giving.is_sealed = true;
-            out.push(Action::Give(giving.container, pe::Input::Seal(giving.number)));
+            // A replica is sealed from the beginning.
+            if giving.container != REPLICAS {
+                out.push(Action::Give(giving.container, pe::Input::Seal(giving.number)));
+            }
         }
         if let Some(piece) = giving.piece(pull.stream, pull.chunk, pull.offset) {
             outcome.messages.push((from, piece));
         } else if pull.chunk == giving.next && !giving.is_asked {
             giving.is_asked = true;
             giving.last = None;
-            out.push(Action::Give(giving.container, pe::Input::Pull(giving.number)));
+            out.push(match giving.container {
+                REPLICAS => Action::Replicas(ReplicaInput::Pull(giving.number)),
+                container => Action::Give(container, pe::Input::Pull(giving.number)),
+            });
         }
     }
 
@@ -111,18 +122,21 @@ impl Handoff {
         if !giving.is_wanted(view, self.log) || self.giving.len() >= STREAMS_MAX {
             return false;
         }
-        if !self.supersede(from, pull) {
+        if !self.supersede(from, pull, out) {
             return false;
         }
-        let copy = pe::Input::Copy { handoff: giving.number, units: giving.units.clone() };
-        out.push(Action::Give(giving.container, copy));
+        let (handoff, units, epoch) = (giving.number, giving.units.clone(), giving.epoch);
+        out.push(match giving.container {
+            REPLICAS => Action::Replicas(ReplicaInput::Copy { handoff, units, epoch }),
+            container => Action::Give(container, pe::Input::Copy { handoff, units }),
+        });
         self.giving.insert((from, pull.stream), giving);
         true
     }
 
     /// Forgets the streams in whose place a new one comes: who takes has begun anew. Whether it is one: a question
     /// for a former stream may come late, and what is sealed for the present one must not be served again.
-    fn supersede(&mut self, from: NodeId, pull: &Pull) -> bool {
+    fn supersede(&mut self, from: NodeId, pull: &Pull, out: &mut Vec<Action>) -> bool {
         let units: BTreeSet<_> = pull.units.iter().collect();
         let is_rival = |node: NodeId, giving: &Giving| {
             node == from && giving.units.iter().any(|unit| units.contains(unit))
@@ -131,8 +145,14 @@ impl Handoff {
         if rivals.any(|((_, stream), _)| *stream > pull.stream) {
             return false;
         }
-        // The container releases them when it begins the new copy.
-        self.giving.retain(|(node, _), giving| !is_rival(*node, giving));
+        // A container releases them when it begins the new copy.
+        self.giving.retain(|(node, _), giving| {
+            let is_over = is_rival(*node, giving);
+            if is_over && giving.container == REPLICAS {
+                out.push(Action::Replicas(ReplicaInput::Release(giving.number)));
+            }
+            !is_over
+        });
         true
     }
 
@@ -159,7 +179,10 @@ impl Handoff {
         self.giving.retain(|_, giving| {
             let is_wanted = giving.is_wanted(view, log);
             if !is_wanted {
-                out.push(Action::Give(giving.container, pe::Input::Release(giving.number)));
+                out.push(match giving.container {
+                    REPLICAS => Action::Replicas(ReplicaInput::Release(giving.number)),
+                    container => Action::Give(container, pe::Input::Release(giving.number)),
+                });
             }
             is_wanted
         });

@@ -7,8 +7,8 @@ use membership::view_log::{LogId, Seat, Seats};
 use membership::{Epoch, NodeId, Time};
 use pe::{ChunkKind, Unit};
 
-use super::super::Event;
-use super::{Action, Cause, Handoff, HandoffMessage, Outcome, Pull, StreamId, View};
+use super::super::{Event, Set};
+use super::{Action, Cause, Handoff, HandoffMessage, Outcome, Pull, REPLICAS, StreamId, View};
 
 /// After this, a question is asked again.
 const RETRY: Duration = Duration::from_millis(200);
@@ -32,6 +32,8 @@ const RATE: f64 = 128.0 * 1024.0 * 1024.0;
 pub(super) struct Taking {
     from: NodeId,
     streams: Vec<Stream>,
+    /// Whether nobody else is to have a replica, so all is done when all is here.
+    is_alone: bool,
     is_sealing: bool,
     /// When the first seal was asked for.
     sealed: Option<Time>,
@@ -53,6 +55,8 @@ struct Stream {
     part: Vec<u8>,
     is_known: bool,
     state: Progress,
+    /// Units that all have who are to have replicas of them.
+    secured: BTreeSet<Unit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +80,9 @@ impl Taking {
 
     #[cfg(test)]
     pub(super) fn described(&self, now: Time) -> String {
-        let Self { from, is_sealing, is_whole, anew, streams, sealed } = self;
+        let Self { from, is_sealing, is_whole, anew, streams, sealed, is_alone: _ } = self;
         let streams = streams.iter().map(|stream| {
-            let Stream { number, ends, units, chunk, part, is_known, state } = stream;
+            let Stream { number, ends, units, chunk, part, is_known, state, secured: _ } = stream;
             let state = match state {
                 Progress::Asked(until) => format!("asked {}", *until > now),
                 Progress::Idle | Progress::Staging(_) | Progress::Ahead | Progress::Done => {
@@ -180,7 +184,10 @@ impl Handoff {
             let Some(next) = share.next.as_ref().filter(|next| next.owner() == self.log) else {
                 continue;
             };
-            if share.active.owner() == self.log && share.active.container == next.container {
+            // With replicas, the container says when they are there.
+            let is_here =
+                share.active.owner() == self.log && share.active.container == next.container;
+            if is_here && next.others().is_empty() {
                 called_back.entry(next.epoch).or_default().push(unit);
             }
         }
@@ -190,11 +197,15 @@ impl Handoff {
             if self.taking.contains_key(&key) {
                 continue;
             }
+            let next = |&unit: &Unit| view.body.share(unit).and_then(|share| share.next.as_ref());
+            let others = ends.values().flatten().filter_map(next).flat_map(Set::others);
+            let is_alone = others.count() == 0;
             let streams = ends.into_iter().map(|(ends, units)| self.stream(ends, units));
             let streams = streams.collect();
             let taking = Taking {
                 from,
                 streams,
+                is_alone,
                 is_sealing: false,
                 sealed: None,
                 is_whole: false,
@@ -214,6 +225,7 @@ impl Handoff {
             part: Vec::new(),
             is_known: false,
             state: Progress::Idle,
+            secured: BTreeSet::new(),
         }
     }
 
@@ -224,10 +236,17 @@ impl Handoff {
             let Some(next) = share.next.as_ref().filter(|next| next.owner() == self.log) else {
                 continue;
             };
-            let ends = (share.active.container, next.container);
-            let giver = share.active.owner();
+            let mut ends = (share.active.container, next.container);
+            let mut giver = share.active.owner();
             if giver == self.log && ends.0 == ends.1 {
                 continue;
+            }
+            if share.is_waiting(&seats) {
+                // From our own replica, if we have one.
+                let left = share.survivors(&seats);
+                let Some(&first) = left.first() else { continue };
+                giver = left.into_iter().find(|&log| log == self.log).unwrap_or(first);
+                ends.0 = REPLICAS;
             }
             let Some(from) = seats.of(giver).map(Seat::node) else { continue };
             let of_giver = wanted.entry((giver, next.epoch)).or_insert((from, BTreeMap::new()));
@@ -319,6 +338,7 @@ impl Handoff {
                 numbers += 1;
                 (stream.number, stream.chunk) = (numbers, 0);
                 stream.part.clear();
+                stream.secured.clear();
                 (stream.is_known, stream.state) = (false, Progress::Idle);
             }
         }
@@ -417,10 +437,35 @@ impl Handoff {
         taking.is_sealing |= taking.is_at(is_ahead);
         if taking.is_at(|state| state == Progress::Done) && !taking.is_whole {
             taking.is_whole = true;
-            let units = taking.all_units().into_iter().collect();
-            outcome.causes.push(Cause::Installed(epoch, units));
+            if taking.is_alone {
+                let units = taking.all_units().into_iter().collect();
+                outcome.causes.push(Cause::Installed(epoch, units));
+            } else {
+                for stream in &taking.streams {
+                    let (handoff, units) = (stream.number, stream.units.clone());
+                    let whole = pe::Input::Whole { handoff, units };
+                    out.push(Action::Give(stream.ends.1, whole));
+                }
+            }
         }
         self.ask(now, out, outcome);
+    }
+}
+
+impl Handoff {
+    /// All have replicas of some units who are to have them. When that holds of all units of a taking they are
+    /// installed: all of them or none, since who gives them serves all of them or none.
+    pub(in super::super) fn secured(&mut self, number: u64, units: &[Unit], outcome: &mut Outcome) {
+        for ((_, epoch), taking) in &mut self.taking {
+            let stream = taking.streams.iter_mut().find(|stream| stream.number == number);
+            let Some(stream) = stream else { continue };
+            stream.secured.extend(units);
+            let is_secured = |stream: &Stream| stream.secured.len() == stream.units.len();
+            if taking.is_whole && taking.streams.iter().all(is_secured) {
+                let units = taking.all_units().into_iter().collect();
+                outcome.causes.push(Cause::Installed(*epoch, units));
+            }
+        }
     }
 }
 

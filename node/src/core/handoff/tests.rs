@@ -48,11 +48,14 @@ fn view(epoch: u64) -> View {
     };
     let body = Assignment {
         expected_nodes: 1,
+        replicas: 1,
         slots: (0..SLOTS).map(share).collect(),
         topologies: Vec::new(),
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
         drained: BTreeSet::new(),
+        orphans: BTreeSet::new(),
+        heirs: BTreeMap::new(),
         numbers: BTreeMap::from([(log(1), 1), (log(2), 2)]),
         last_number: 2,
     };

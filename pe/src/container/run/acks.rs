@@ -45,6 +45,11 @@ pub(super) struct Acks {
     /// Those that came from nodes that have a newer view than we; they are counted under that view.
     early: Vec<(NodeId, u64, u64)>,
     bytes: u64,
+    /// Whether what hosts owe waits until what they did is committed.
+    pub(super) is_holding: bool,
+    /// What waits for the next commit, in order, and how much waits for those before.
+    pub(super) held: Vec<Ack>,
+    pub(super) withheld: u64,
 }
 
 /// For another container.
@@ -66,6 +71,22 @@ impl Acks {
             received: BTreeMap::new(),
             early: Vec::new(),
             bytes: 0,
+            is_holding: false,
+            held: Vec::new(),
+            withheld: 0,
+        }
+    }
+
+    /// Takes what a host owes, or holds it until what the host did is committed.
+    fn owe(&mut self, acks: &mut Vec<Ack>, is_held: bool) {
+        if !is_held {
+            return self.take(acks);
+        }
+        for ack in acks.drain(..) {
+            match self.held.last_mut() {
+                Some(before) if before.root == ack.root => before.edges ^= ack.edges,
+                _ => self.held.push(ack),
+            }
         }
     }
 
@@ -110,7 +131,7 @@ impl Acks {
         }
     }
 
-    fn give_up(&mut self, fails: &mut Vec<Fail>) {
+    pub(super) fn give_up(&mut self, fails: &mut Vec<Fail>) {
         let Some(ledger) = &mut self.ledger else { return fails.clear() };
         let mut given_up = Vec::new();
         for fail in fails.drain(..) {
@@ -180,6 +201,7 @@ impl Run {
 
     /// Takes what a host owes, after it has handled or emitted something.
     pub(super) fn collect_acks(&mut self, host: usize, desk: &mut Desk, out: &mut Vec<Action>) {
+        let is_held = self.acks.is_holding && self.is_replicated(host);
         let Self { acks, hosts, .. } = self;
         if acks.ledger.is_none() {
             return;
@@ -191,10 +213,11 @@ impl Run {
                 acks.joints.insert(of.root, (of.edges, parents));
             }
         }
-        slot.host.outlets(&mut |_, outlet| acks.take(&mut outlet.owing().acks));
+        slot.host.outlets(&mut |_, outlet| acks.owe(&mut outlet.owing().acks, is_held));
         let tracker = slot.host.tracker();
+        // What is given up is said before the ack of its run, which may wait for a commit.
         acks.give_up(&mut tracker.fails);
-        acks.take(&mut tracker.acks);
+        acks.owe(&mut tracker.acks, is_held);
         if acks.away.iter().any(|away| away.acks.len() >= TOGETHER) {
             self.send_acks(desk, out);
         }
@@ -363,7 +386,7 @@ impl Run {
 
     /// What follows from the ledger: what is complete is forgotten, what is due is read again, partitions of
     /// which nothing is pending are closed, letters go to their place.
-    pub(super) fn keep_books(&mut self, out: &mut Vec<Action>) {
+    pub(in crate::container) fn keep_books(&mut self, out: &mut Vec<Action>) {
         let Self { acks, hosts, plan, topology, .. } = self;
         let Some(ledger) = &mut acks.ledger else { return };
         ledger.trim();
@@ -441,7 +464,7 @@ impl Run {
         let waiting: usize =
             self.acks.away.iter().map(|away| away.acks.len() + away.fails.len()).sum();
         let (mut sent, mut received) = (live(&self.acks.sent), live(&self.acks.received));
-        sent += waiting as u64;
+        sent += waiting as u64 + self.acks.held.len() as u64 + self.acks.withheld;
         for slot in &mut self.hosts {
             let held = slot.host.tracker().held;
             sent += held.max(0).unsigned_abs();

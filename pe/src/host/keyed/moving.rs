@@ -3,10 +3,11 @@
 use routing::{Batch, Event, codec};
 
 use super::{KeyColumn, Keyed, Long};
-use crate::chunk::{ChunkWriter, Copied};
+use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::host::{Pass, contain};
 use crate::instances::{Copying, Instances, Remove};
 use crate::trigger::Pulse;
+use crate::units::Scope;
 use crate::{KeyRef, Pe};
 
 impl<P: Pe, K: KeyColumn, M: Pulse> Keyed<P, K, M>
@@ -79,6 +80,43 @@ where
         let instance = self.instances.at(position);
         instance.pe.window_clock(chunk.now());
         chunk.keyed(&self.scratch, instance.pulse.events(), &instance.pe);
+    }
+
+    /// Writes what has changed since it was committed.
+    pub(super) fn write_changes(&mut self, commit: &mut CommitWriter) {
+        for hash in self.instances.changes.take_gone() {
+            commit.key_gone(hash);
+            // Of other keys with the same hash.
+            for position in self.instances.positions(hash) {
+                self.instances.changes.touch(position);
+            }
+        }
+        for position in self.instances.changes.take_touched(self.instances.len()) {
+            let key = self.instances.at(position as usize).key;
+            key.unpack(self.instances.long(), &mut self.scratch);
+            let instance = self.instances.at(position as usize);
+            instance.pe.window_clock(commit.now());
+            commit.keyed(key.hash(), &self.scratch, instance.pulse.events(), &instance.pe);
+        }
+    }
+
+    /// Writes instances as they lie. Who moves from behind a position to before it is noted as changed.
+    pub(super) fn write_instances(
+        &mut self,
+        mut at: usize,
+        units: Scope<'_>,
+        chunk: &mut ChunkWriter,
+    ) -> Option<usize> {
+        while at < self.instances.len() {
+            if !chunk.has_room() {
+                return Some(at);
+            }
+            if units.has_key(self.instances.at(at).key.hash()) {
+                self.write_at(at, chunk);
+            }
+            at += 1;
+        }
+        None
     }
 
     /// Takes in an instance, or that it is gone.

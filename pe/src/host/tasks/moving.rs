@@ -7,10 +7,11 @@ use routing::codec;
 
 use super::{Copying, Task, TasksHost};
 use crate::Pe;
-use crate::chunk::{ChunkWriter, Copied};
+use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::host::{Pass, contain};
 use crate::topology::Trigger;
 use crate::trigger::{Beating, Pulse};
+use crate::units::Scope;
 
 impl Copying {
     pub(super) fn new(handoff: u64, all: BTreeSet<u32>) -> Self {
@@ -31,6 +32,42 @@ impl<P: Pe> TasksHost<P> {
         for copy in self.copies.iter_mut().filter(|copy| copy.all.contains(&task)) {
             copy.noted.insert(task);
         }
+        if let Some(changed) = &mut self.changed {
+            changed.insert(task);
+        }
+    }
+
+    /// Writes what has changed since it was committed.
+    pub(super) fn write_changes(&mut self, commit: &mut CommitWriter) {
+        for task in self.changed.as_mut().map(std::mem::take).unwrap_or_default() {
+            match self.instances.get_mut(&task) {
+                Some(Task { pe, pulse, .. }) => {
+                    pe.window_clock(commit.now());
+                    commit.task(task, pulse.events(), pe);
+                }
+                None => commit.task_gone(task),
+            }
+        }
+    }
+
+    /// Writes instances in order, from the number `at` on.
+    pub(super) fn write_instances(
+        &mut self,
+        at: usize,
+        units: Scope<'_>,
+        chunk: &mut ChunkWriter,
+    ) -> Option<usize> {
+        let from = u32::try_from(at).ok()?;
+        for (&task, Task { pe, pulse, .. }) in self.instances.range_mut(from..) {
+            if !chunk.has_room() {
+                return Some(task as usize);
+            }
+            if units.has_task(task) {
+                pe.window_clock(chunk.now());
+                chunk.task(task, pulse.events(), pe);
+            }
+        }
+        None
     }
 
     /// Writes more of a copy; whether this pass has nothing more.

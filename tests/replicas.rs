@@ -1,0 +1,146 @@
+//! What was acknowledged survives the node: replicas of keyed state, and of where partitions have come to, on real
+//! processes that are killed and stay away.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use support::ground::{Ground, path};
+use support::{Node, agree, wait_for};
+
+const FILES: u32 = 8;
+const LINES: u32 = 3_000;
+const WORDS: u32 = 10;
+const DISTINCT: u32 = 1_500;
+
+/// Files of lines in which each word is there equally often.
+fn write_text(ground: &Path) {
+    for file in 0..FILES {
+        let mut text = String::new();
+        for line in 0..LINES {
+            let word = |at: u32| format!("w{}", (line * WORDS + at) % DISTINCT);
+            let words = (0..WORDS).map(word).collect::<Vec<_>>();
+            writeln!(text, "{}", words.join(" ")).unwrap();
+        }
+        fs::write(ground.join(format!("text-{file}.txt")), text).unwrap();
+    }
+}
+
+fn word_count(ground: &Path) -> String {
+    let (text, out) = (ground.join("text-*.txt"), ground.join("out.tsv"));
+    format!(
+        r#"name = "words"
+delivery = "at-least-once"
+max_pending = 200
+
+[spout.lines]
+type = "text-files"
+params = {{ paths = [{:?}] }}
+emits = "lines"
+
+[pe.split]
+type = "splitter"
+input = [{{ stream = "lines", grouping = "shuffle" }}]
+parallelism = 4
+emits = "words"
+
+[pe.count]
+type = "counter"
+input = [{{ stream = "words", key = ["text"] }}]
+emits = "counts"
+
+[pe.out]
+type = "text-file"
+parallelism = 6
+input = [{{ stream = "counts", grouping = "shuffle" }}]
+params = {{ path = {:?}, append = true, format = "tsv" }}
+"#,
+        path(&text),
+        path(&out),
+    )
+}
+
+fn completed(nodes: &[Node]) -> u64 {
+    nodes.iter().map(|node| node.status().topologies[0].trees_completed).sum()
+}
+
+/// Nodes with so many replicas of each unit, that run word count.
+fn cluster(test: &str, replicas: u32, names: &[&str]) -> (Ground, Vec<Node>) {
+    let folder = support::folder(test);
+    write_text(&folder);
+    let topology = folder.join("words.toml");
+    fs::write(&topology, word_count(&folder)).unwrap();
+    let config = folder.join("node.toml");
+    fs::write(&config, format!("[cluster]\nreplicas = {replicas}\n")).unwrap();
+    let ground = Ground { folder, topology, expected_nodes: names.len() };
+    let mut nodes: Vec<Node> = Vec::new();
+    for name in names {
+        nodes.push(ground.start_with(name, nodes.first(), &["-c", path(&config)]));
+    }
+    agree(&nodes.iter().collect::<Vec<_>>());
+    (ground, nodes)
+}
+
+/// Waits until a share of the lines is done with, and all units have as many replicas as there are to be.
+fn wait_to_have_done(nodes: &[Node], share: u32) {
+    let enough = u64::from(FILES * LINES / share);
+    wait_for("some lines to be done with", || {
+        let is_thin = nodes.iter().any(|node| node.status().thin > 0);
+        (completed(nodes) > enough && !is_thin).then_some(())
+    });
+}
+
+/// Of each word, the highest count that was written is at least how often it is there: whoever counted it last had
+/// all that was acknowledged. What is more was read again.
+fn check(ground: &Ground, nodes: &[Node]) {
+    let ends: Vec<_> = nodes.iter().map(|node| node.wait_until("ended")).collect();
+    let topologies = || ends.iter().map(|status| &status.topologies[0]);
+    assert_eq!(topologies().map(|topology| topology.trees_pending).sum::<u64>(), 0);
+    assert!(ends.iter().all(|status| status.units_lost == 0), "nothing began empty");
+    let replays: u64 = topologies().map(|topology| topology.replays).sum();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in fs::read_dir(&ground.folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|it| it == "tsv") {
+            for line in fs::read_to_string(path).unwrap().lines() {
+                let (word, count) = line.split_once('\t').unwrap();
+                let known = counts.entry(word.to_owned()).or_default();
+                *known = count.parse::<u64>().unwrap().max(*known);
+            }
+        }
+    }
+    assert_eq!(counts.len(), DISTINCT as usize);
+    let expected = u64::from(FILES * LINES * WORDS / DISTINCT);
+    let short: Vec<_> = counts.iter().filter(|(_, count)| **count < expected).collect();
+    assert!(short.is_empty(), "{} words are short of {expected}, as {:?}", short.len(), short[0]);
+    let more: u64 = counts.values().map(|count| count - expected).sum();
+    // Beside what is read again, an heir reads on from where the partition was last known to be.
+    println!("{replays} trees were read again, {more} words are counted more than once");
+    assert!(more < u64::from(FILES * LINES * WORDS / 2), "{more} words more");
+}
+
+/// With two replicas any node may be lost, and does not come back: the others go on with its counts and its files.
+#[test]
+fn counts_survive_a_node_that_is_killed_and_stays_away() {
+    let (ground, mut nodes) = cluster("replicas-2", 2, &["a", "b", "c"]);
+    wait_to_have_done(&nodes, 6);
+    let killed = nodes.remove(1);
+    killed.kill();
+    check(&ground, &nodes);
+}
+
+/// With three, two may be lost, one after the other; the founder is one of them.
+#[test]
+fn counts_survive_two_nodes_one_after_the_other() {
+    let (ground, mut nodes) = cluster("replicas-3", 3, &["a", "b", "c", "d"]);
+    wait_to_have_done(&nodes, 8);
+    nodes.remove(3).kill();
+    wait_to_have_done(&nodes, 4);
+    nodes.remove(0).kill();
+    check(&ground, &nodes);
+}
