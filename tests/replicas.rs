@@ -1,7 +1,11 @@
 //! What was acknowledged survives the node: replicas of keyed state, and of where partitions have come to, on real
 //! processes that are killed and stay away.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and says what it saw"
+)]
 
 mod support;
 

@@ -652,7 +652,7 @@ impl Process {
 fn halved(body: Bytes) -> Bytes {
     const KIND: usize = 8;
     const RECORDS: u8 = 3;
-    if body[KIND] != RECORDS || body[0] % 2 == 0 {
+    if body[KIND] != RECORDS || body[0].is_multiple_of(2) {
         return body;
     }
     // A chunk of nothing is the checksum of nothing.

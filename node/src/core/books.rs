@@ -13,12 +13,43 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use membership::Run;
 use membership::view_log::{DiskId, LogId, Seat};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::assignment::Cause;
 use super::message::{Action, Message};
 use super::tokens::Offsets;
 use super::{NodeCore, View};
+
+/// What nodes say to each other about books.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum BookMessage {
+    /// What the sender has of partitions, for one who keeps it.
+    Is {
+        /// Its life.
+        life: LogId,
+        /// How often that has changed in this life.
+        change: u64,
+        /// What it is.
+        book: Offsets,
+    },
+    /// The answer: it is kept.
+    Kept {
+        /// Whose.
+        life: LogId,
+        /// As of which change.
+        change: u64,
+    },
+    /// What is kept of a disk that is gone?
+    Of(DiskId),
+    /// The answer.
+    Copy {
+        /// The disk.
+        disk: DiskId,
+        /// In which life it changed how often, and what it was then; nothing if nothing is kept.
+        copy: Option<((Run, u64), Offsets)>,
+    },
+}
 
 /// A book, and how often it has changed in which life of its node.
 type Copy = ((Run, u64), Offsets);
@@ -96,7 +127,7 @@ impl NodeCore {
                 continue;
             }
             for node in silent {
-                self.send(node, Message::BookOf(disk), out);
+                self.send(node, Message::Book(BookMessage::Of(disk)), out);
             }
         }
     }
@@ -107,38 +138,45 @@ impl NodeCore {
         for log in lacking {
             if let Some(seat) = view.head.seat_of(log.disk).filter(|seat| seat.log == log) {
                 let (book, life) = ((**book).clone(), self.log_id);
-                self.send(seat.node(), Message::Book { life, change, book }, out);
+                let message = BookMessage::Is { life, change, book };
+                self.send(seat.node(), Message::Book(message), out);
             }
         }
     }
 
     /// Takes a message about books.
-    pub(super) fn book_arrived(&mut self, from: LogId, message: Message, out: &mut Vec<Action>) {
+    pub(super) fn book_arrived(
+        &mut self,
+        from: LogId,
+        message: BookMessage,
+        out: &mut Vec<Action>,
+    ) {
         let Some(view) = self.view.clone() else { return };
         let Some(node) = view.head.seat_of(from.disk).map(Seat::node) else { return };
         match message {
-            Message::Book { life, change, book } if life == from => {
+            BookMessage::Is { life, change, book } if life == from => {
                 let version = (life.run, change);
                 let known = self.books.copies.get(&life.disk);
                 if known.is_none_or(|(known, _)| *known < version) {
                     self.books.copies.insert(life.disk, (version, book));
                 }
-                self.send(node, Message::BookKept { life, change }, out);
+                self.send(node, Message::Book(BookMessage::Kept { life, change }), out);
             }
-            Message::BookKept { life, change } if life == self.log_id => {
+            BookMessage::Kept { life, change } if life == self.log_id => {
                 self.tokens.copied(from, change);
                 self.say_what_is_kept(out);
             }
-            Message::BookOf(disk) => {
+            BookMessage::Of(disk) => {
                 let copy = self.books.copies.get(&disk).cloned();
-                self.send(node, Message::BookIs { disk, copy }, out);
+                self.send(node, Message::Book(BookMessage::Copy { disk, copy }), out);
             }
-            Message::BookIs { disk, copy } => {
+            BookMessage::Copy { disk, copy } => {
                 if let Some(answers) = self.books.asked.get_mut(&disk) {
                     answers.insert(from, copy);
                 }
             }
-            _ => {}
+            // Of another life than now.
+            BookMessage::Is { .. } | BookMessage::Kept { .. } => {}
         }
     }
 

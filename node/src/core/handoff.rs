@@ -80,7 +80,7 @@ pub struct Pull {
     pub seal: bool,
     /// The view that named the next sets of the units.
     pub epoch: Epoch,
-    /// The container that has them, or [`REPLICAS`].
+    /// The container that has them, or 65,535 for the replicas that the node keeps.
     pub container: u16,
     /// The units; none once the stream is known.
     pub units: Vec<Unit>,

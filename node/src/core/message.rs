@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use membership::view_log::{self, DiskId, LogId, Record, Stamp};
-use membership::{Epoch, Member, NodeId, Reason, Run};
+use membership::view_log::{self, LogId, Record, Stamp};
+use membership::{Epoch, Member, NodeId, Reason};
 use pe::topology::Plan;
 use pe::{ChunkKind, Layout, PartitionName, PartitionReport, Phase, Position, Report, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
+use super::books::BookMessage;
 use super::handoff::HandoffMessage;
 use super::rounds::Totals;
 use super::tokens::{Offsets, Token, TokenId};
@@ -264,31 +265,8 @@ pub enum Message {
     },
     /// A token arrived that had been passed on so often.
     Taken(TokenId, u64),
-    /// What the sender has of partitions, for one who keeps it.
-    Book {
-        /// Its life.
-        life: LogId,
-        /// How often that has changed in this life.
-        change: u64,
-        /// What it is.
-        book: Offsets,
-    },
-    /// The answer: it is kept.
-    BookKept {
-        /// Whose.
-        life: LogId,
-        /// As of which change.
-        change: u64,
-    },
-    /// What is kept of a disk that is gone?
-    BookOf(DiskId),
-    /// The answer.
-    BookIs {
-        /// The disk.
-        disk: DiskId,
-        /// In which life it changed how often, and what it was then; nothing if nothing is kept.
-        copy: Option<((Run, u64), Offsets)>,
-    },
+    /// About what nodes have of partitions.
+    Book(BookMessage),
     /// Nothing of these topologies was on its way in this view, on any node.
     Quiet {
         /// The number of the view.

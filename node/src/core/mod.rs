@@ -31,6 +31,7 @@ use pe::{Layout, PartitionName, Phase, Report, RunReport, Unit};
 
 use assignment::is_active;
 pub use assignment::{Assignment, Came, Cause, Set, Share, TopologyState, View};
+pub use books::BookMessage;
 use books::Books;
 use handoff::{Handoff, Outcome};
 pub use handoff::{HandoffMessage, Pull, StreamId};
@@ -433,10 +434,7 @@ impl NodeCore {
                 }
             }
             Message::Taken(id, hops) => self.tokens.taken(from, id, hops),
-            Message::Book { .. }
-            | Message::BookKept { .. }
-            | Message::BookOf(_)
-            | Message::BookIs { .. } => {
+            Message::Book(message) => {
                 if let Some(log) = self.seat(from).map(|seat| seat.log) {
                     self.book_arrived(log, message, out);
                 }

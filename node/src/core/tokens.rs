@@ -105,7 +105,7 @@ pub struct Offsets {
     had: Vec<(TokenId, u64)>,
     made: Vec<(u16, u16)>,
     /// What other disks had that are gone. It is this one's from the view on that says so.
-    bequests: Vec<(DiskId, Offsets)>,
+    bequests: Vec<(DiskId, Self)>,
 }
 
 impl Offsets {

@@ -153,15 +153,13 @@ mod tests {
             let mut live = 0;
             for (start, end, record) in records(bytes) {
                 live += end - start;
-                match record.copied {
-                    Copied::Keyed { key, state, .. } => {
-                        prop_assert!(keys_left.insert(key.to_vec(), state.len() - 8).is_none());
-                    }
-                    Copied::Task { task, state, .. } => {
-                        let task = u8::try_from(task).unwrap();
-                        prop_assert!(tasks_left.insert(task, state.len() - 8).is_none());
-                    }
-                    other => prop_assert!(false, "{other:?}"),
+                if let Copied::Keyed { key, state, .. } = record.copied {
+                    prop_assert!(keys_left.insert(key.to_vec(), state.len() - 8).is_none());
+                } else if let Copied::Task { task, state, .. } = record.copied {
+                    let task = u8::try_from(task).unwrap();
+                    prop_assert!(tasks_left.insert(task, state.len() - 8).is_none());
+                } else {
+                    prop_assert!(false, "{record:?}");
                 }
             }
             prop_assert_eq!(live, bytes.len());

@@ -219,20 +219,6 @@ impl ReplicaStore {
         (units, bytes)
     }
 
-    /// The state of a keyed instance, as far as it is kept here.
-    pub fn find(&mut self, topology: u16, prototype: u16, key: &[u8]) -> Option<Vec<u8>> {
-        let slot = Slot::of(Packed::new(key, 0).hash(), self.slots.len());
-        let log = &mut self.slots[usize::from(slot.0)].whole.as_mut()?.log;
-        records(log.compacted()).find_map(|(_, _, record)| match record.copied {
-            Copied::Keyed { key: known, state, .. }
-                if (record.topology, record.prototype) == (topology, prototype) && known == key =>
-            {
-                Some(state.to_vec())
-            }
-            _ => None,
-        })
-    }
-
     fn kept(&mut self, unit: Unit) -> Option<&mut Kept> {
         match unit {
             Unit::Slot(slot) => self.slots.get_mut(usize::from(slot)),
@@ -279,10 +265,10 @@ impl ReplicaStore {
         let mut refused = Vec::new();
         match message {
             ToReplica::Begin(units) => {
-                self.each(&units, &mut refused, |kept, epoch| kept.begin(epoch, owner))
+                self.each(&units, &mut refused, |kept, epoch| kept.begin(epoch, owner));
             }
             ToReplica::Continue(units) => {
-                self.each(&units, &mut refused, |kept, epoch| kept.go_on(epoch, owner))
+                self.each(&units, &mut refused, |kept, epoch| kept.go_on(epoch, owner));
             }
             ToReplica::Whole(units) => {
                 for unit in units {
