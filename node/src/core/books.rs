@@ -6,13 +6,16 @@
 //! have of its book, puts the latest into its own, and when that is with all who keep its own, a view makes it the
 //! heir. Until then the disk may come back and go on; from then on it has to forget.
 //!
+//! Who keeps a book follows from the view. Whoever does not any more drops it: what it has may be old, and tokens that
+//! have been passed on since would come back.
+//!
 //! At most as many may go at a time as there are keepers; else a book is with nobody, and its partitions wait for
 //! their disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::Run;
 use membership::view_log::{DiskId, LogId, Seat};
+use membership::{Epoch, Run};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -58,6 +61,8 @@ type Copy = ((Run, u64), Offsets);
 #[derive(Debug, Default)]
 pub(super) struct Books {
     copies: BTreeMap<DiskId, Copy>,
+    /// Since when we are a member.
+    since: Option<Epoch>,
     /// Who has answered what it has of the book of a disk that is gone.
     asked: BTreeMap<DiskId, BTreeMap<LogId, Option<Copy>>>,
 }
@@ -85,9 +90,16 @@ impl NodeCore {
             return;
         }
         self.tokens.keep_with(keepers(view, self.log_id).into_iter());
-        let is_needed =
-            |disk: DiskId| view.head.seat_of(disk).is_some() || view.body.orphans.contains(&disk);
-        self.books.copies.retain(|&disk, _| is_needed(disk));
+        // Whoever is not asked any more to keep a book has what it was, and must not tell it for what it is: its tokens may
+        // have gone elsewhere since. So it is with one that was taken off and is back.
+        let me = self.log_id;
+        let is_current = |disk: DiskId| match view.head.seat_of(disk) {
+            Some(seat) => keepers(view, seat.log).contains(&me),
+            None => view.body.orphans.contains(&disk),
+        };
+        let since = self.seat(self.me()).map(|seat| view.body.since(seat));
+        let is_same = std::mem::replace(&mut self.books.since, since) == since;
+        self.books.copies.retain(|&disk, _| is_same && is_current(disk));
         self.books.asked.retain(|disk, _| view.body.orphans.contains(disk));
         let (heirs, orphans) = (&view.body.heirs, &view.body.orphans);
         let is_disowned = self.tokens.inherit(self.log_id, heirs, orphans, out);
@@ -154,7 +166,9 @@ impl NodeCore {
         let Some(view) = self.view.clone() else { return };
         let Some(node) = view.head.seat_of(from.disk).map(Seat::node) else { return };
         match message {
-            BookMessage::Is { life, change, book } if life == from => {
+            BookMessage::Is { life, change, book }
+                if life == from && keepers(&view, life).contains(&self.log_id) =>
+            {
                 let version = (life.run, change);
                 let known = self.books.copies.get(&life.disk);
                 if known.is_none_or(|(known, _)| *known < version) {
@@ -175,7 +189,7 @@ impl NodeCore {
                     answers.insert(from, copy);
                 }
             }
-            // Of another life than now.
+            // Of another life than now, or by another view.
             BookMessage::Is { .. } | BookMessage::Kept { .. } => {}
         }
     }
