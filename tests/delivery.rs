@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use support::ground::{Ground, path};
+use support::ground::{self, Ground, path};
 use support::{Node, agree, wait_for};
 
 const FILES: u32 = 6;
@@ -27,40 +27,6 @@ fn write_text(ground: &std::path::Path) {
     }
 }
 
-fn word_count(ground: &std::path::Path) -> String {
-    let (text, out) = (ground.join("text-*.txt"), ground.join("out.tsv"));
-    format!(
-        r#"name = "words"
-delivery = "at-least-once"
-max_pending = 200
-
-[spout.lines]
-type = "text-files"
-params = {{ paths = [{:?}] }}
-emits = "lines"
-
-[pe.split]
-type = "splitter"
-input = [{{ stream = "lines", grouping = "shuffle" }}]
-parallelism = 3
-emits = "words"
-
-[pe.count]
-type = "counter"
-input = [{{ stream = "words", key = ["text"] }}]
-emits = "counts"
-
-[pe.out]
-type = "text-file"
-parallelism = 6
-input = [{{ stream = "counts", grouping = "shuffle" }}]
-params = {{ path = {:?}, append = true, format = "tsv" }}
-"#,
-        path(&text),
-        path(&out),
-    )
-}
-
 fn completed(node: &Node) -> u64 {
     node.status().topologies[0].trees_completed
 }
@@ -72,7 +38,7 @@ fn each_word_is_counted_at_least_once_whoever_is_killed() {
     let folder = support::folder("words");
     write_text(&folder);
     let topology = folder.join("words.toml");
-    fs::write(&topology, word_count(&folder)).unwrap();
+    fs::write(&topology, ground::word_count(&folder)).unwrap();
     let ground = Ground { folder, topology, expected_nodes: 3 };
     let mut nodes: Vec<Node> = Vec::new();
     for name in ["a", "b", "c"] {

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use support::ground::{Ground, path};
+use support::ground::{self, Ground, path};
 use support::{Node, agree, wait_for};
 
 const FILES: u32 = 8;
@@ -35,40 +35,6 @@ fn write_text(ground: &Path) {
     }
 }
 
-fn word_count(ground: &Path) -> String {
-    let (text, out) = (ground.join("text-*.txt"), ground.join("out.tsv"));
-    format!(
-        r#"name = "words"
-delivery = "at-least-once"
-max_pending = 200
-
-[spout.lines]
-type = "text-files"
-params = {{ paths = [{:?}] }}
-emits = "lines"
-
-[pe.split]
-type = "splitter"
-input = [{{ stream = "lines", grouping = "shuffle" }}]
-parallelism = 4
-emits = "words"
-
-[pe.count]
-type = "counter"
-input = [{{ stream = "words", key = ["text"] }}]
-emits = "counts"
-
-[pe.out]
-type = "text-file"
-parallelism = 6
-input = [{{ stream = "counts", grouping = "shuffle" }}]
-params = {{ path = {:?}, append = true, format = "tsv" }}
-"#,
-        path(&text),
-        path(&out),
-    )
-}
-
 fn completed(nodes: &[Node]) -> u64 {
     nodes.iter().map(|node| node.status().topologies[0].trees_completed).sum()
 }
@@ -78,7 +44,7 @@ fn cluster(test: &str, replicas: u32, names: &[&str]) -> (Ground, Vec<Node>) {
     let folder = support::folder(test);
     write_text(&folder);
     let topology = folder.join("words.toml");
-    fs::write(&topology, word_count(&folder)).unwrap();
+    fs::write(&topology, ground::word_count(&folder)).unwrap();
     let config = folder.join("node.toml");
     fs::write(&config, format!("[cluster]\nreplicas = {replicas}\n")).unwrap();
     let ground = Ground { folder, topology, expected_nodes: names.len() };

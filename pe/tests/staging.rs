@@ -170,6 +170,26 @@ fn what_is_kept_holds_nobody_back_and_is_open_until_it_is_handled() {
     cluster.finish();
 }
 
+/// Whoever was giving units away, missed the views by which they went, and hears that they are to come back from a
+/// replica: what ends is what was being given.
+#[test]
+fn what_is_waited_for_stays_kept_when_a_handoff_ends() {
+    let mut cluster = cluster(1000, 10_000, 10);
+    copy(&mut cluster);
+    cluster.give(at(2, 0), Input::Seal(7));
+    read(&mut cluster, "0");
+    let kept = cluster.report().unconfirmed;
+    cluster.await_units(&slots(&cluster));
+    cluster.settle();
+    cluster.give(at(2, 0), Input::Release(7));
+    cluster.settle();
+    assert_eq!(cluster.report().unconfirmed, kept);
+    cluster.await_units(&[]);
+    cluster.settle();
+    assert_eq!(cluster.report().unconfirmed, 0);
+    cluster.finish();
+}
+
 #[test]
 fn what_is_kept_is_in_doubt_when_its_node_dies() {
     let mut cluster = cluster(1000, 10_000, 10);

@@ -140,14 +140,13 @@ impl Process {
             }
         });
         let containers = containers.collect();
-        let slots = first.slot_count();
         let links = SimLinks::new(me.run, flaw == Some(Flaw::Resend));
         Self {
             core,
             me,
             log,
             containers,
-            store: ReplicaStore::new(slots),
+            store: ReplicaStore::new(Arc::clone(first)),
             program,
             inputs: VecDeque::new(),
             links,
@@ -313,12 +312,8 @@ impl Process {
         self.store.step(input, &mut actions);
         for action in actions {
             match action {
-                ReplicaAction::Answer { node, container, body } => {
-                    let kind = BatchKind::Replicated;
-                    let header = BatchHeader { to: container, kind, ..BatchHeader::default() };
-                    let mut frame = FrameBuilder::default();
-                    frame.push(header, |bytes| bytes.extend_from_slice(&body));
-                    self.links.send(now, node, FrameKind::Batches, frame.take(), out);
+                ReplicaAction::Send(node, frame) => {
+                    self.links.send(now, node, FrameKind::Batches, frame, out);
                 }
                 ReplicaAction::Chunk { handoff, bytes, kind } => {
                     self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
@@ -499,18 +494,13 @@ impl Process {
 
     /// With that flaw, the trees planted in a container need not wait for what leaves it: the ids of a frame are acked
     /// here and now, and whoever handles it has none to ack.
-    fn ack_early(&mut self, own: u16, mut frame: Vec<u8>) -> Vec<u8> {
+    fn ack_early(&mut self, own: u16, frame: Vec<u8>) -> Vec<u8> {
         // On the wire: how many runs, and of each its tree, its id and its first row.
         const RUNS: usize = 4;
         const RUN: usize = 20;
         const EDGE: std::ops::Range<usize> = 8..16;
-        seal(&mut frame, FrameKind::Batches, 0);
-        let header = frame.first_chunk().expect("a frame has a header");
-        let header = FrameHeader::parse(header).expect("it was just sealed");
-        let batches = Frame::new(header, Bytes::from(frame).slice(FrameHeader::LEN..));
         let mut builder = FrameBuilder::default();
-        for batch in batches.expect("it was just sealed") {
-            let (header, body) = batch.expect("a container does not make others");
+        for (header, body) in batches(frame) {
             let mut body = body.to_vec();
             if matches!(header.kind, BatchKind::Direct | BatchKind::Forwarded) {
                 let runs = Runs::of_wire(header.rows, &body).expect("they come first");
@@ -527,14 +517,9 @@ impl Process {
     }
 
     /// With that flaw, a container hears that a replica has what was just sent to it.
-    fn confirm_early(&mut self, (to, own): (NodeId, u16), mut frame: Vec<u8>) -> Vec<u8> {
-        seal(&mut frame, FrameKind::Batches, 0);
-        let header = frame.first_chunk().expect("a frame has a header");
-        let header = FrameHeader::parse(header).expect("it was just sealed");
-        let batches = Frame::new(header, Bytes::from(frame).slice(FrameHeader::LEN..));
+    fn confirm_early(&mut self, (to, own): (NodeId, u16), frame: Vec<u8>) -> Vec<u8> {
         let mut builder = FrameBuilder::default();
-        for batch in batches.expect("it was just sealed") {
-            let (header, body) = batch.expect("a container does not make others");
+        for (header, body) in batches(frame) {
             if header.kind == BatchKind::Replicate {
                 // The number of the message, and no unit that is refused.
                 let body = [&body[..8], &[0; 8]].concat();
@@ -569,7 +554,7 @@ impl Process {
                 self.is_stuck |=
                     self.flaw == Some(Flaw::Fence) && layout.since(self.me.node).is_none();
                 if self.flaw == Some(Flaw::Forget) {
-                    self.store = ReplicaStore::new(layout.slot_count());
+                    self.store = ReplicaStore::new(Arc::clone(&layout));
                 }
                 if !self.is_stuck {
                     self.keep_replicas(now, ReplicaInput::Laid(Arc::clone(&layout)), out);
@@ -646,6 +631,16 @@ impl Process {
             | None => false,
         }
     }
+}
+
+/// The batches of a frame that a container gives.
+fn batches(mut frame: Vec<u8>) -> impl Iterator<Item = (BatchHeader, Bytes)> {
+    seal(&mut frame, FrameKind::Batches, 0);
+    let header = frame.first_chunk().expect("a frame has a header");
+    let header = FrameHeader::parse(header).expect("it was just sealed");
+    let batches = Frame::new(header, Bytes::from(frame).slice(FrameHeader::LEN..));
+    let batches = batches.expect("it was just sealed");
+    batches.map(|batch| batch.expect("a container does not make others"))
 }
 
 /// With that flaw, every second message with records has none.

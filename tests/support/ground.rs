@@ -59,3 +59,38 @@ impl Ground {
 pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
+
+/// Word count at least once over the files `text-*.txt` of a folder; what it comes to is in files beside them.
+pub(crate) fn word_count(folder: &Path) -> String {
+    let (text, out) = (folder.join("text-*.txt"), folder.join("out.tsv"));
+    format!(
+        r#"name = "words"
+delivery = "at-least-once"
+max_pending = 200
+
+[spout.lines]
+type = "text-files"
+params = {{ paths = [{:?}] }}
+emits = "lines"
+
+[pe.split]
+type = "splitter"
+input = [{{ stream = "lines", grouping = "shuffle" }}]
+parallelism = 3
+emits = "words"
+
+[pe.count]
+type = "counter"
+input = [{{ stream = "words", key = ["text"] }}]
+emits = "counts"
+
+[pe.out]
+type = "text-file"
+parallelism = 6
+input = [{{ stream = "counts", grouping = "shuffle" }}]
+params = {{ path = {:?}, append = true, format = "tsv" }}
+"#,
+        path(&text),
+        path(&out),
+    )
+}

@@ -51,8 +51,8 @@ pub struct Assignment {
     pub holders: BTreeSet<LogId>,
     /// Draining members that have given away all they had.
     pub drained: BTreeSet<LogId>,
-    /// Disks that are gone and may have had tokens, which nobody has inherited yet.
-    pub orphans: BTreeSet<DiskId>,
+    /// Disks that are gone since a view and may have had tokens, which nobody has inherited yet.
+    pub orphans: BTreeMap<DiskId, Epoch>,
     /// Who has inherited what disks had that were gone, as long as those have not come back and forgotten it.
     pub heirs: BTreeMap<DiskId, LogId>,
     /// The numbers of the members, above zero, and the one that was given last. Trees of events are named by
@@ -139,8 +139,8 @@ pub enum Cause {
     Broken(NodeId, Epoch),
     /// A draining member has given away all it had.
     Drained(LogId),
-    /// A member has what was with a disk that is gone, on its own disk and with others.
-    Inherited(DiskId, LogId),
+    /// A member has what was with a disk that is gone since a view, on its own disk and with others.
+    Inherited(DiskId, Epoch, LogId),
     /// A disk that came back has forgotten what another has inherited.
     Forgot(DiskId),
 }
@@ -227,7 +227,7 @@ impl Assignment {
             anew: BTreeMap::new(),
             holders: BTreeSet::new(),
             drained: BTreeSet::new(),
-            orphans: BTreeSet::new(),
+            orphans: BTreeMap::new(),
             heirs: BTreeMap::new(),
             numbers: BTreeMap::from([(log, 1)]),
             last_number: 1,
@@ -338,8 +338,8 @@ impl Body for Assignment {
                 let is_draining = seat.is_some_and(|seat| seat.state == State::Draining);
                 is_draining && !self.names(*log) && !self.drained.contains(log)
             }
-            Cause::Inherited(disk, by) => {
-                self.orphans.contains(disk) && seat_of(head, *by).is_some()
+            Cause::Inherited(disk, gone, by) => {
+                self.orphans.get(disk) == Some(gone) && seat_of(head, *by).is_some()
             }
             Cause::Forgot(disk) => self.heirs.contains_key(disk) && head.seat_of(*disk).is_some(),
         }

@@ -43,12 +43,14 @@ pub enum BookMessage {
         /// As of which change.
         change: u64,
     },
-    /// What is kept of a disk that is gone?
-    Of(DiskId),
+    /// What is kept of a disk that is gone since that view?
+    Of(DiskId, Epoch),
     /// The answer.
     Copy {
         /// The disk.
         disk: DiskId,
+        /// Since when it is gone.
+        gone: Epoch,
         /// In which life it changed how often, and what it was then; nothing if nothing is kept.
         copy: Option<((Run, u64), Offsets)>,
     },
@@ -63,8 +65,8 @@ pub(super) struct Books {
     copies: BTreeMap<DiskId, Copy>,
     /// Since when we are a member.
     since: Option<Epoch>,
-    /// Who has answered what it has of the book of a disk that is gone.
-    asked: BTreeMap<DiskId, BTreeMap<LogId, Option<Copy>>>,
+    /// Who has answered what it has of the book of a disk that is gone since a view.
+    asked: BTreeMap<(DiskId, Epoch), BTreeMap<LogId, Option<Copy>>>,
 }
 
 /// Who keeps the book of a node: the members that come first by a number drawn for both.
@@ -95,12 +97,12 @@ impl NodeCore {
         let me = self.log_id;
         let is_current = |disk: DiskId| match view.head.seat_of(disk) {
             Some(seat) => keepers(view, seat.log).contains(&me),
-            None => view.body.orphans.contains(&disk),
+            None => view.body.orphans.contains_key(&disk),
         };
         let since = self.seat(self.me()).map(|seat| view.body.since(seat));
         let is_same = std::mem::replace(&mut self.books.since, since) == since;
         self.books.copies.retain(|&disk, _| is_same && is_current(disk));
-        self.books.asked.retain(|disk, _| view.body.orphans.contains(disk));
+        self.books.asked.retain(|(disk, gone), _| view.body.orphans.get(disk) == Some(gone));
         let (heirs, orphans) = (&view.body.heirs, &view.body.orphans);
         let is_disowned = self.tokens.inherit(self.log_id, heirs, orphans, out);
         if is_disowned {
@@ -116,30 +118,30 @@ impl NodeCore {
         if heir.is_none_or(|seat| seat.log != self.log_id) {
             return;
         }
-        for &disk in &view.body.orphans {
+        for (&disk, &gone) in &view.body.orphans {
             if self.tokens.has_bequest(disk) {
-                self.causes.push(Cause::Inherited(disk, self.log_id));
+                self.causes.push(Cause::Inherited(disk, gone, self.log_id));
                 continue;
             }
             if self.tokens.knows_bequest(disk) {
                 continue;
             }
             let mine = self.books.copies.get(&disk).cloned();
-            let answers = self.books.asked.entry(disk).or_default();
+            let answers = self.books.asked.entry((disk, gone)).or_default();
             answers.insert(self.log_id, mine);
             let silent = view.head.seats.iter().filter(|seat| !answers.contains_key(&seat.log));
             let silent: Vec<_> = silent.map(Seat::node).collect();
             if silent.is_empty() {
                 let latest = answers.values().flatten().max_by_key(|(version, _)| *version);
                 if let Some((_, book)) = latest.cloned() {
-                    self.tokens.bequeathed(disk, book);
+                    self.tokens.bequeathed(disk, gone, book);
                 }
                 // If nobody has it, somebody may who is not here yet.
-                self.books.asked.remove(&disk);
+                self.books.asked.remove(&(disk, gone));
                 continue;
             }
             for node in silent {
-                self.send(node, Message::Book(BookMessage::Of(disk)), out);
+                self.send(node, Message::Book(BookMessage::Of(disk, gone)), out);
             }
         }
     }
@@ -180,17 +182,18 @@ impl NodeCore {
                 self.tokens.copied(from, change);
                 self.say_what_is_kept(out);
             }
-            BookMessage::Of(disk) => {
+            // By an older view it may be there still, and its book may change.
+            BookMessage::Of(disk, gone) if view.body.orphans.get(&disk) == Some(&gone) => {
                 let copy = self.books.copies.get(&disk).cloned();
-                self.send(node, Message::Book(BookMessage::Copy { disk, copy }), out);
+                self.send(node, Message::Book(BookMessage::Copy { disk, gone, copy }), out);
             }
-            BookMessage::Copy { disk, copy } => {
-                if let Some(answers) = self.books.asked.get_mut(&disk) {
+            BookMessage::Copy { disk, gone, copy } => {
+                if let Some(answers) = self.books.asked.get_mut(&(disk, gone)) {
                     answers.insert(from, copy);
                 }
             }
             // Of another life than now, or by another view.
-            BookMessage::Is { .. } | BookMessage::Kept { .. } => {}
+            BookMessage::Is { .. } | BookMessage::Kept { .. } | BookMessage::Of(..) => {}
         }
     }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use membership::view_log::{DiskId, Head, LogId};
-use membership::{Member, NodeId, Time};
+use membership::{Epoch, Member, NodeId, Time};
 use pe::topology::Plan;
 use pe::{Layout, PartitionName, PartitionReport, Position, Report};
 use routing::ContainerId;
@@ -85,8 +85,8 @@ pub(super) struct Tokens {
     keepers: BTreeMap<LogId, u64>,
     next_keep: Time,
     has_moved_on: bool,
-    /// What disks had that are gone: to be inherited once a view says so.
-    bequests: BTreeMap<DiskId, Offsets>,
+    /// What disks had that are gone since a view: to be inherited once another says so.
+    bequests: BTreeMap<DiskId, (Epoch, Estate)>,
     /// Who has inherited from which disks.
     heirs: BTreeMap<DiskId, LogId>,
     /// Whether another has inherited what was here, and it has been dropped for that.
@@ -100,23 +100,40 @@ pub(super) struct Tokens {
 pub struct Offsets {
     /// The topologies that this is of, by their hashes.
     plans: Vec<u64>,
+    own: Estate,
+    /// What other disks had that are gone. It is this one's from the view on that says so. Those of others are
+    /// beside theirs and not within: a peer could nest them without end.
+    bequests: Vec<(DiskId, Epoch, Estate)>,
+}
+
+/// What a disk has of tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Estate {
     /// What is held, and to which life it is on its way.
     held: Vec<(Token, Option<(NodeId, LogId)>)>,
     had: Vec<(TokenId, u64)>,
     made: Vec<(u16, u16)>,
-    /// What other disks had that are gone. It is this one's from the view on that says so.
-    bequests: Vec<(DiskId, Self)>,
+}
+
+impl Estate {
+    fn entries(&self) -> usize {
+        self.held.len() + self.had.len()
+    }
 }
 
 impl Offsets {
     fn entries(&self) -> usize {
-        let bequests = self.bequests.iter().map(|(_, of)| of.entries());
-        self.held.len() + self.had.len() + bequests.sum::<usize>()
+        let bequests = self.bequests.iter().map(|(.., of)| of.entries());
+        self.own.entries() + bequests.sum::<usize>()
+    }
+
+    fn is_of(&self, plans: &[(u64, bool)]) -> bool {
+        self.plans.iter().eq(plans.iter().map(|(hash, _)| hash))
     }
 
     /// The partitions, and how many of the events of each need not be read again, as far as one position tells.
     pub fn committed(&self) -> impl Iterator<Item = (&PartitionName, Position, u64)> {
-        self.held.iter().map(|(token, _)| (&token.name, token.position, token.skip))
+        self.own.held.iter().map(|(token, _)| (&token.name, token.position, token.skip))
     }
 }
 
@@ -175,14 +192,14 @@ impl Tokens {
 
     /// Goes on with what an earlier life left on the disk; `false` if that was of other topologies.
     pub(super) fn restore(&mut self, found: Offsets) -> bool {
-        if found.plans.len() != self.plans.len()
-            || found.plans.iter().zip(&self.plans).any(|(theirs, (ours, _))| theirs != ours)
-        {
+        if !found.is_of(&self.plans) {
             return false;
         }
+        let bequests = found.bequests.into_iter();
+        self.bequests = bequests.map(|(disk, gone, of)| (disk, (gone, of))).collect();
+        let found = found.own;
         self.had = found.had.into_iter().collect();
         self.made = found.made.into_iter().collect();
-        self.bequests = found.bequests.into_iter().collect();
         let held = found.held.into_iter().map(|(token, to)| {
             let state = to.map_or(State::Found, |(node, life)| State::Passing(node, life, 0));
             (token.id, Held { token, state })
@@ -218,12 +235,16 @@ impl Tokens {
             };
             (held.token.clone(), to)
         });
-        let offsets = Offsets {
-            plans: self.plans.iter().map(|(hash, _)| *hash).collect(),
+        let own = Estate {
             held: held.collect(),
             had: self.had.iter().filter(|(id, _)| is_kept(id)).map(|(&id, &n)| (id, n)).collect(),
             made: self.made.iter().copied().collect(),
-            bequests: self.bequests.iter().map(|(&disk, of)| (disk, of.clone())).collect(),
+        };
+        let bequests = self.bequests.iter();
+        let offsets = Offsets {
+            plans: self.plans.iter().map(|(hash, _)| *hash).collect(),
+            own,
+            bequests: bequests.map(|(&disk, (gone, of))| (disk, *gone, of.clone())).collect(),
         };
         self.writing = Some(self.changes);
         self.book = Some(Arc::new(offsets.clone()));
@@ -287,18 +308,23 @@ impl Tokens {
         self.changes
     }
 
-    /// What a disk had that is gone is kept here from now on, until a view says whose it is.
-    pub(super) fn bequeathed(&mut self, disk: DiskId, of: Offsets) {
-        let is_of_ours = of.plans.len() == self.plans.len()
-            && of.plans.iter().zip(&self.plans).all(|(a, b)| *a == b.0);
-        if is_of_ours && self.bequests.insert(disk, of).is_none() {
-            self.changes += 1;
+    /// What a disk had that is gone since a view is kept here from now on, until a view says whose it is.
+    pub(super) fn bequeathed(&mut self, disk: DiskId, gone: Epoch, of: Offsets) {
+        if !of.is_of(&self.plans) {
+            return;
         }
+        // What it had inherited itself, and not made its own yet.
+        let is_its = |known: &DiskId| self.heirs.get(known).is_some_and(|heir| heir.disk == disk);
+        let its = of.bequests.into_iter().filter(|(known, ..)| is_its(known)).collect::<Vec<_>>();
+        for (disk, gone, of) in its.into_iter().chain([(disk, gone, of.own)]) {
+            self.bequests.insert(disk, (gone, of));
+        }
+        self.changes += 1;
     }
 
     /// Whether what a disk had is kept here, and by all who have to have what is written here.
     pub(super) fn has_bequest(&self, disk: DiskId) -> bool {
-        let is_in = |book: &Arc<Offsets>| book.bequests.iter().any(|(known, _)| *known == disk);
+        let is_in = |book: &Arc<Offsets>| book.bequests.iter().any(|(known, ..)| *known == disk);
         let is_written = self.writing.is_none() && self.written() >= self.changes;
         is_written && self.book.as_ref().is_some_and(is_in)
     }
@@ -314,41 +340,50 @@ impl Tokens {
         &mut self,
         me: LogId,
         heirs: &BTreeMap<DiskId, LogId>,
-        orphans: &BTreeSet<DiskId>,
+        orphans: &BTreeMap<DiskId, Epoch>,
         out: &mut Vec<Action>,
     ) -> bool {
         self.heirs = heirs.clone();
-        for (disk, of) in std::mem::take(&mut self.bequests) {
-            match heirs.get(&disk) {
-                Some(heir) if heir.disk == me.disk => self.merge(disk, of),
-                _ if orphans.contains(&disk) => {
-                    self.bequests.insert(disk, of);
-                }
+        for (disk, (gone, of)) in std::mem::take(&mut self.bequests) {
+            let whose = self.heir(disk);
+            // One that was back in between has gone on.
+            let is_open = match orphans.get(&whose) {
+                Some(since) => whose != disk || *since == gone,
+                None => false,
+            };
+            if whose == me.disk {
+                self.merge(disk, of);
+            } else if is_open {
+                self.bequests.insert(disk, (gone, of));
+            } else {
                 // It came back, or somebody else has it.
-                _ => self.changes += 1,
+                self.changes += 1;
             }
         }
         let is_disowned = heirs.contains_key(&me.disk);
-        if is_disowned && !std::mem::replace(&mut self.is_disowned, is_disowned) {
-            // What was passed on by then is not taken a second time: that is remembered.
-            let plans = &self.plans;
-            let is_durable = |id: &TokenId| {
-                plans.get(usize::from(id.topology)).is_some_and(|(_, is_durable)| *is_durable)
-            };
-            for (id, held) in self.held.extract_if(.., |id, _| is_durable(id)) {
-                if let State::Here(container) = held.state {
-                    let TokenId { topology, prototype, .. } = id;
-                    let name = held.token.name;
-                    out.push(Action::Close { container, topology, prototype, name });
-                }
-            }
-            self.changes += 1;
+        if is_disowned && !self.is_disowned {
+            self.disown(out);
         }
         self.is_disowned = is_disowned;
         is_disowned
     }
 
-    fn merge(&mut self, disk: DiskId, of: Offsets) {
+    /// Drops what another has inherited. What was passed on by then is not taken a second time: that is remembered.
+    fn disown(&mut self, out: &mut Vec<Action>) {
+        let plans = &self.plans;
+        let is_durable = |id: &TokenId| plans.get(usize::from(id.topology)).is_some_and(|p| p.1);
+        for (id, held) in self.held.extract_if(.., |id, _| is_durable(id)) {
+            if let State::Here(container) = held.state {
+                let TokenId { topology, prototype, .. } = id;
+                let name = held.token.name;
+                out.push(Action::Close { container, topology, prototype, name });
+            }
+        }
+        self.changes += 1;
+    }
+
+    /// Takes what a disk had.
+    fn merge(&mut self, disk: DiskId, of: Estate) {
         self.changes += 1;
         let had = self.had.clone();
         for (id, hops) in of.had {
@@ -385,8 +420,8 @@ impl Tokens {
         }
     }
 
-    /// The life that has what a disk had: the next one on it, or that of an heir.
-    fn successor(&self, mut disk: DiskId) -> Option<(NodeId, LogId)> {
+    /// The disk that has what a disk had: that one, or that of its heir.
+    fn heir(&self, mut disk: DiskId) -> DiskId {
         // At most as far as there are heirs: nobody inherits from itself, but a peer might say so.
         for _ in 0..=self.heirs.len() {
             match self.heirs.get(&disk) {
@@ -394,6 +429,12 @@ impl Tokens {
                 None => break,
             }
         }
+        disk
+    }
+
+    /// The life that has what a disk had.
+    fn successor(&self, disk: DiskId) -> Option<(NodeId, LogId)> {
+        let disk = self.heir(disk);
         self.lives.iter().find(|(_, life)| life.disk == disk).map(|(&node, &life)| (node, life))
     }
 

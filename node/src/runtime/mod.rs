@@ -300,8 +300,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let (control_swarm, control_commands) = mpsc::channel(256);
     let (data_swarm, data_commands) = mpsc::channel(256);
     let (events, net) = mpsc::channel(1024);
-    let slots = config.cluster.slots as usize;
-    let replicas = Replicas::start(slots, Arc::clone(&links), notices.clone());
+    let replicas = Replicas::start(first, Arc::clone(&links), notices.clone());
     let shared = Shared {
         replicas,
         links,

@@ -8,8 +8,8 @@ use std::thread;
 
 use bytes::Bytes;
 use membership::NodeId;
-use pe::{ReplicaAction, ReplicaInput, ReplicaStore};
-use routing::{BatchHeader, BatchKind, FrameBuilder, FrameKind};
+use pe::{Layout, ReplicaAction, ReplicaInput, ReplicaStore};
+use routing::{BatchHeader, FrameKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::driver::Notice;
@@ -39,13 +39,17 @@ struct Order(ReplicaInput, Option<OwnedSemaphorePermit>);
 
 impl Replicas {
     /// Starts the thread; it ends with the last door.
-    pub(super) fn start(slots: usize, links: Arc<Links>, notices: mpsc::Sender<Notice>) -> Self {
+    pub(super) fn start(
+        first: Arc<Layout>,
+        links: Arc<Links>,
+        notices: mpsc::Sender<Notice>,
+    ) -> Self {
         let (orders, taken) = channel();
         let figures = Arc::<Figures>::default();
         let keeper = Keeper { links, notices, figures: Arc::clone(&figures) };
         thread::Builder::new()
             .name("replicas".to_owned())
-            .spawn(move || keeper.run(ReplicaStore::new(slots), &taken))
+            .spawn(move || keeper.run(ReplicaStore::new(first), &taken))
             .expect("a node can start a thread");
         Self { orders, room: Arc::new(Semaphore::new(WAITING_MAX as usize)), figures }
     }
@@ -111,12 +115,8 @@ impl Keeper {
 
     fn act(&self, action: ReplicaAction) {
         match action {
-            ReplicaAction::Answer { node, container, body } => {
-                let kind = BatchKind::Replicated;
-                let header = BatchHeader { to: container, kind, ..BatchHeader::default() };
-                let mut frame = FrameBuilder::default();
-                frame.push(header, |out| out.extend_from_slice(&body));
-                if let Err(lost) = self.links.send_frame(node, FrameKind::Batches, frame.take()) {
+            ReplicaAction::Send(node, frame) => {
+                if let Err(lost) = self.links.send_frame(node, FrameKind::Batches, frame) {
                     tracing::error!(%node, "a data link is given up: {lost}");
                     self.tell(Input::Broken(node));
                 }

@@ -277,16 +277,18 @@ impl Container {
         }
     }
 
-    /// Ends a handoff; what of it is still here is served again.
+    /// Ends a handoff; what of it is still here is served again, unless it went elsewhere meanwhile, is to come back
+    /// from a replica, and is waited for.
     pub(super) fn release(&mut self, handoff: u64, out: &mut Vec<Action>) {
         let Some(outgoing) = self.desk.handoffs.outgoing.remove(&handoff) else { return };
         self.runs.iter_mut().for_each(|run| run.forget(handoff));
         if !outgoing.is_sealed {
             return;
         }
-        for unit in outgoing.units.iter() {
-            self.desk.handoffs.sealed.remove(unit);
-        }
+        let Handoffs { sealed, waiting, .. } = &mut self.desk.handoffs;
+        outgoing.units.iter().filter(|unit| !waiting.has(*unit)).for_each(|unit| {
+            sealed.remove(unit);
+        });
         self.desk.handoffs.find_still(self.desk.layout.slot_count());
         for run in &mut self.runs {
             run.resume(&mut self.desk, out);

@@ -107,7 +107,7 @@ struct Copy {
 /// A first copy under way.
 #[derive(Debug)]
 struct Pass {
-    units: Arc<Units>,
+    units: Units,
     run: usize,
     host: usize,
     at: usize,
@@ -279,10 +279,7 @@ impl Container {
         replication.is_on = has_others(active) || has_others(next);
         let is_on = replication.is_on;
         runs.iter_mut().for_each(|run| run.watch(is_on));
-        self.see_to_replicas(out);
-        self.settle_commits(out);
-        self.copy_to_replicas(out);
-        self.desk.send_frames(out);
+        self.go_on_replicating(out);
     }
 
     /// All of some units has been staged here.
@@ -290,6 +287,11 @@ impl Container {
         let Replication { next, whole, .. } = &mut self.replication;
         let units = units.into_iter().filter(|unit| next.contains_key(unit));
         whole.extend(units.map(|unit| (unit, handoff)));
+        self.go_on_replicating(out);
+    }
+
+    /// Does what follows from who is to have what.
+    fn go_on_replicating(&mut self, out: &mut Vec<Action>) {
         self.see_to_replicas(out);
         self.settle_commits(out);
         self.copy_to_replicas(out);
@@ -349,7 +351,6 @@ impl Container {
                 }
             }
         }
-        desk.send_frames(out);
     }
 
     /// Word from a node that keeps replicas.
@@ -403,7 +404,6 @@ impl Container {
                 run.send_acks(desk, out);
                 run.keep_books(out);
             }
-            desk.send_frames(out);
         }
         let mut together: BTreeMap<(u64, Epoch), Vec<Unit>> = BTreeMap::new();
         for (&unit, of) in &replication.next {
@@ -556,7 +556,7 @@ impl Container {
                     let copies = todo.into_iter().map(|(unit, epoch)| (unit, copy(epoch)));
                     follower.copies.extend(copies);
                     replication.routes = None;
-                    Pass { units: Arc::new(units), run: 0, host: 0, at: 0 }
+                    Pass { units, run: 0, host: 0, at: 0 }
                 });
                 let mut chunk = ChunkWriter::new(desk.now);
                 let is_done = pass.write(runs, &mut chunk);

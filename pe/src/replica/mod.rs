@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use membership::{Epoch, NodeId};
-use routing::{Key, Packed, Slot};
+use routing::{BatchHeader, BatchKind, FrameBuilder, Key, Packed, Slot};
 
 use self::log::UnitLog;
 pub(crate) use self::message::{FromReplica, MESSAGE_MAX, SEQUENCE_BITS, ToReplica};
@@ -33,6 +33,9 @@ const CHUNK_TARGET: usize = 64 << 10;
 
 /// The most bytes of a chunk that comes in parts: the largest instance, and what stands around it.
 const PARTS_MAX: usize = 17 << 20;
+
+/// The most bytes of all such chunks that are not all there.
+const PARTS_MAX_ALL: usize = 16 * PARTS_MAX;
 
 /// What can happen to the replicas of a node.
 #[derive(Debug)]
@@ -66,15 +69,8 @@ pub enum ReplicaInput {
 /// What the replicas of a node want done.
 #[derive(Debug)]
 pub enum ReplicaAction {
-    /// Word for a container of a node, this one perhaps; in order.
-    Answer {
-        /// The node.
-        node: NodeId,
-        /// Its container.
-        container: u16,
-        /// What it is told.
-        body: Vec<u8>,
-    },
+    /// A frame for a node, not yet numbered, to be sent in order.
+    Send(NodeId, Vec<u8>),
     /// The answer to [`ReplicaInput::Pull`].
     Chunk {
         /// Of what.
@@ -89,7 +85,7 @@ pub enum ReplicaAction {
 /// The replicas that a node keeps.
 #[derive(Debug)]
 pub struct ReplicaStore {
-    layout: Option<Arc<Layout>>,
+    layout: Arc<Layout>,
     slots: Vec<Kept>,
     tasks: BTreeMap<Unit, Kept>,
     /// The last message of each owner. A link that could not be repaired leaves a gap: nothing is taken in behind it
@@ -173,11 +169,12 @@ impl Kept {
 }
 
 impl ReplicaStore {
-    /// Nothing is kept yet, in a cluster of so many slots.
-    pub fn new(slots: usize) -> Self {
+    /// Nothing is kept yet.
+    pub fn new(layout: Arc<Layout>) -> Self {
+        let slots = std::iter::repeat_with(Kept::default).take(layout.slot_count());
         Self {
-            layout: None,
-            slots: std::iter::repeat_with(Kept::default).take(slots).collect(),
+            slots: slots.collect(),
+            layout,
             tasks: BTreeMap::new(),
             last: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -245,7 +242,7 @@ impl ReplicaStore {
         self.last.retain(|(node, _), last| {
             layout.since(*node).is_some() || *last >> SEQUENCE_BITS > layout.epoch.0
         });
-        self.layout = Some(layout);
+        self.layout = layout;
     }
 
     fn arrived(&mut self, owner: Owner, body: &[u8], out: &mut Vec<ReplicaAction>) {
@@ -253,15 +250,30 @@ impl ReplicaStore {
             Ok(read) => read,
             Err(error) => return tracing::warn!(from = %owner.0, "{error}"),
         };
-        let last = self.last.entry(owner).or_default();
-        let is_first = sequence % (1 << SEQUENCE_BITS) == 1 && sequence > *last;
-        if !is_first && sequence != *last + 1 {
+        let last = self.last.get(&owner).copied().unwrap_or_default();
+        let is_first = sequence % (1 << SEQUENCE_BITS) == 1 && sequence > last;
+        if !is_first && last.checked_add(1) != Some(sequence) {
             return tracing::warn!(from = %owner.0, "what was said to a replica has a gap");
         }
         if is_first {
             self.parts.remove(&owner);
         }
-        *last = sequence;
+        let Some(mut refused) = self.heed(owner, message) else {
+            // As behind a gap: an answer to anything later would stand for this as well.
+            self.last.remove(&owner);
+            return tracing::warn!(from = %owner.0, "a chunk for a replica is damaged, or too large");
+        };
+        self.last.insert(owner, sequence);
+        refused.dedup();
+        let header =
+            BatchHeader { to: owner.1, kind: BatchKind::Replicated, ..BatchHeader::default() };
+        let mut frame = FrameBuilder::default();
+        frame.push(header, |body| FromReplica { sequence, refused }.write(body));
+        out.push(ReplicaAction::Send(owner.0, frame.take()));
+    }
+
+    /// Takes in what an owner says; gives what is refused, or nothing if it cannot be taken in.
+    fn heed(&mut self, owner: Owner, message: ToReplica<'_>) -> Option<Vec<Unit>> {
         let mut refused = Vec::new();
         match message {
             ToReplica::Begin(units) => {
@@ -278,23 +290,23 @@ impl ReplicaStore {
                 }
             }
             ToReplica::Part(part) => {
+                let all: usize = self.parts.values().map(Vec::len).sum();
                 let parts = self.parts.entry(owner).or_default();
-                if parts.len() + part.len() <= PARTS_MAX {
-                    parts.extend_from_slice(part);
+                if parts.len() + part.len() > PARTS_MAX || all + part.len() > PARTS_MAX_ALL {
+                    self.parts.remove(&owner);
+                    return None;
                 }
+                parts.extend_from_slice(part);
             }
             ToReplica::Records(last) => match self.parts.remove(&owner) {
                 Some(mut chunk) => {
                     chunk.extend_from_slice(last);
-                    self.take(owner, &chunk, &mut refused);
+                    self.take(owner, &chunk, &mut refused)?;
                 }
-                None => self.take(owner, last, &mut refused),
+                None => self.take(owner, last, &mut refused)?,
             },
         }
-        refused.dedup();
-        let mut body = Vec::new();
-        FromReplica { sequence, refused }.write(&mut body);
-        out.push(ReplicaAction::Answer { node: owner.0, container: owner.1, body });
+        Some(refused)
     }
 
     fn each(
@@ -320,15 +332,14 @@ impl ReplicaStore {
 
     /// Whether the set of an epoch may have replicas: it is one that the view names, or of a later view than ours.
     fn is_current(&self, unit: Unit, epoch: Epoch) -> bool {
-        let Some(layout) = &self.layout else { return true };
-        epoch > layout.epoch || layout.keeps_replica_for(unit, epoch)
+        let layout = &self.layout;
+        let is_unit = layout.home(unit).is_some();
+        is_unit && (epoch > layout.epoch || layout.keeps_replica_for(unit, epoch))
     }
 
-    /// Takes in records.
-    fn take(&mut self, owner: Owner, chunk: &[u8], refused: &mut Vec<Unit>) {
-        let Some(bytes) = checked(chunk) else {
-            return tracing::warn!(from = %owner.0, "a chunk for a replica is damaged");
-        };
+    /// Takes in records; nothing of them if the chunk is damaged.
+    fn take(&mut self, owner: Owner, chunk: &[u8], refused: &mut Vec<Unit>) -> Option<()> {
+        let bytes = checked(chunk)?;
         let slots = self.slots.len();
         for (start, end, Record { topology, prototype, copied }) in records(bytes) {
             let of_hash = |hash| Unit::Slot(Slot::of(hash, slots).0);
@@ -345,6 +356,7 @@ impl ReplicaStore {
                 None => refused.push(unit),
             }
         }
+        Some(())
     }
 
     /// Gives the next chunk.

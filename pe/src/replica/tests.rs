@@ -1,9 +1,11 @@
 //! What a replica takes in, and from when on it does not.
 
 use membership::Time;
+use routing::{Frame, FrameHeader, FrameKind, seal};
 
 use super::*;
 use crate::chunk::ChunkWriter;
+use crate::layout::{Home, Place};
 
 const SLOTS: usize = 16;
 
@@ -26,7 +28,18 @@ struct Kept {
 
 impl Kept {
     fn new() -> Self {
-        Self { store: ReplicaStore::new(SLOTS), said: BTreeMap::new() }
+        let place = Place {
+            node: node(9),
+            since: Epoch(0),
+            containers: 1,
+            number: 1,
+            is_drained: false,
+            is_active: true,
+        };
+        let slots = vec![Home::first(node(9)); SLOTS];
+        let (none, no_tasks) = (Vec::new(), Vec::new());
+        let layout = Layout::new(Epoch(0), node(9), vec![place], slots, no_tasks, &[], none);
+        Self { store: ReplicaStore::new(Arc::new(layout)), said: BTreeMap::new() }
     }
 
     /// An owner says something; gives what is refused, or nothing if there is no answer.
@@ -43,7 +56,12 @@ impl Kept {
         let input = ReplicaInput::Arrived { node: node(owner), container: 0, body: body.into() };
         let mut out = Vec::new();
         self.store.step(input, &mut out);
-        let ReplicaAction::Answer { body, .. } = out.pop()? else { panic!("no answer") };
+        let ReplicaAction::Send(to, mut frame) = out.pop()? else { panic!("no answer") };
+        assert_eq!(to, node(owner));
+        seal(&mut frame, FrameKind::Batches, 0);
+        let header = FrameHeader::parse(frame.first_chunk().unwrap()).unwrap();
+        let mut batches = Frame::new(header, Bytes::from(frame).slice(FrameHeader::LEN..)).unwrap();
+        let (_, body) = batches.next().unwrap().unwrap();
         let FromReplica { sequence, refused } = FromReplica::read(&body).unwrap();
         assert_eq!(sequence, number);
         Some(refused)
@@ -129,6 +147,30 @@ fn a_large_chunk_comes_in_parts() {
     assert_eq!(kept.say(1, &ToReplica::Records(&chunk[9..])), Some(vec![]));
     kept.say(1, &ToReplica::Whole(vec![unit]));
     assert_eq!(kept.give(unit, 3), [10]);
+}
+
+#[test]
+fn behind_a_damaged_chunk_nothing_is_confirmed() {
+    let mut kept = Kept::new();
+    let (unit, mut chunk) = record(1, 10);
+    kept.say(1, &ToReplica::Begin(vec![(unit, Epoch(3))]));
+    let last = chunk.len() - 1;
+    chunk[last] ^= 1;
+    assert_eq!(kept.say(1, &ToReplica::Records(&chunk)), None);
+    assert_eq!(kept.say(1, &ToReplica::Whole(vec![unit])), None);
+}
+
+#[test]
+fn what_comes_in_parts_is_bounded_and_so_are_units() {
+    let mut kept = Kept::new();
+    let part = vec![0; MESSAGE_MAX];
+    let said = (0..8).map(|_| kept.say(1, &ToReplica::Part(&part)).is_some());
+    assert_eq!(said.filter(|is_taken| *is_taken).count(), PARTS_MAX / MESSAGE_MAX);
+    assert!(kept.store.parts.is_empty());
+    let nowhere = Unit::Task { topology: 7, prototype: 0, task: 0 };
+    let begin = ToReplica::Begin(vec![(nowhere, Epoch(3))]);
+    assert_eq!(kept.say(2, &begin), Some(vec![nowhere]));
+    assert!(kept.store.tasks.is_empty());
 }
 
 #[test]

@@ -21,7 +21,7 @@ use pe::topology::{Plan, Topology};
 use pe::{
     Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Emits, Event, Holder, Home, Input,
     Layout, Next, Opening, PartitionName, PartitionReport, Phase, Place, Position, Registry,
-    Report, Rows, RunReport, Sink, SpillId, Spout, SpoutError, TaskHomes, Unit, Waker,
+    Report, Rows, RunReport, Sets, Sink, SpillId, Spout, SpoutError, TaskHomes, Unit, Waker,
     active_containers, spread_tasks,
 };
 use routing::{
@@ -85,6 +85,7 @@ pub(crate) struct Cluster {
     table: SlotTable,
     slots: Vec<Home<NodeId>>,
     tasks: TaskHomes,
+    waiting: BTreeSet<Unit>,
     epoch: Epoch,
     phases: Vec<Phase>,
     registry: Registry,
@@ -132,6 +133,7 @@ impl Cluster {
             table: SlotTable::of_one(NodeId(1), SLOTS),
             slots: Vec::new(),
             tasks: Vec::new(),
+            waiting: BTreeSet::new(),
             epoch: Epoch(0),
             phases,
             registry,
@@ -190,6 +192,13 @@ impl Cluster {
                 }
             }
         }
+        self.tell();
+    }
+
+    /// A view in which nobody serves these units yet, and all others are served.
+    pub(crate) fn await_units(&mut self, units: &[Unit]) {
+        self.epoch.0 += 1;
+        self.waiting = units.iter().copied().collect();
         self.tell();
     }
 
@@ -276,7 +285,8 @@ impl Cluster {
     pub(crate) fn layout(&self, node: NodeId) -> Arc<Layout> {
         let (places, phases) = (self.places.clone(), self.phases.clone());
         let (slots, tasks) = (self.slots.clone(), self.tasks.clone());
-        Arc::new(Layout::new(self.epoch, node, places, slots, tasks, &self.plans, phases))
+        let layout = Layout::new(self.epoch, node, places, slots, tasks, &self.plans, phases);
+        Arc::new(layout.with_sets(Sets { waiting: self.waiting.clone(), ..Sets::default() }))
     }
 
     /// A node is gone, with all that was on its way from and to it.

@@ -256,8 +256,9 @@ impl Assignment {
             let has_left = self.drained.contains(&seat.log);
             have_tokens && self.replicas > 1 && !has_left && self.holders.contains(&seat.log)
         });
-        self.orphans.extend(had.map(Seat::disk));
-        self.orphans.retain(|&disk| next.seat_of(disk).is_none());
+        let gone = had.map(Seat::disk).filter(|&disk| next.seat_of(disk).is_none());
+        self.orphans.extend(gone.map(|disk| (disk, next.number)));
+        self.orphans.retain(|&disk, _| next.seat_of(disk).is_none());
     }
 
     fn heed(&mut self, cause: &Cause, number: Epoch) {
@@ -291,9 +292,9 @@ impl Assignment {
             Cause::Drained(log) => {
                 self.drained.insert(*log);
             }
-            Cause::Inherited(disk, by) => {
+            Cause::Inherited(disk, _, by) => {
                 // Of two who have it, one inherits.
-                if self.orphans.remove(disk) {
+                if self.orphans.remove(disk).is_some() {
                     self.heirs.insert(*disk, *by);
                 }
             }

@@ -76,7 +76,7 @@ fn first() -> (Head, Assignment) {
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
         drained: BTreeSet::new(),
-        orphans: BTreeSet::new(),
+        orphans: BTreeMap::new(),
         heirs: BTreeMap::new(),
         numbers: BTreeMap::from([(log(1, 1), 1)]),
         last_number: 1,
@@ -371,10 +371,12 @@ fn what_a_disk_had_is_inherited_once_and_by_nobody_if_it_comes_back() {
     at.1.holders.extend([log(1, 1), log(2, 1)]);
     let number = at.0.number.0;
     let gone = follow(&at, head(number + 1, &two[..1]), &[]);
-    assert_eq!(gone.1.orphans, BTreeSet::from([DiskId(2)]));
-    let by = |node| Cause::Inherited(DiskId(2), log(node, 1));
+    assert_eq!(gone.1.orphans, BTreeMap::from([(DiskId(2), gone.0.number)]));
+    let by = |node| Cause::Inherited(DiskId(2), gone.0.number, log(node, 1));
     let back = follow(&gone, head(number + 2, &two), &[]);
     assert!(back.1.orphans.is_empty() && !back.1.wants(&back.0, &by(1)), "it goes on itself");
+    let again = follow(&back, head(number + 3, &two[..1]), &[]);
+    assert!(!again.1.wants(&again.0, &by(1)), "it has gone on meanwhile");
     let heired = follow(&gone, head(number + 2, &two[..1]), &[by(1)]);
     assert_eq!(heired.1.heirs, BTreeMap::from([(DiskId(2), log(1, 1))]));
     assert!(!heired.1.wants(&heired.0, &by(1)), "once");

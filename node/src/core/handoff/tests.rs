@@ -54,7 +54,7 @@ fn view(epoch: u64) -> View {
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
         drained: BTreeSet::new(),
-        orphans: BTreeSet::new(),
+        orphans: BTreeMap::new(),
         heirs: BTreeMap::new(),
         numbers: BTreeMap::from([(log(1), 1), (log(2), 2)]),
         last_number: 2,

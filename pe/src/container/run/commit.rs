@@ -18,7 +18,10 @@ impl Run {
     /// Whether it is to be noted from now on what changes, and acks are held until it is committed.
     pub(in crate::container) fn watch(&mut self, is_on: bool) {
         self.acks.is_holding = is_on;
-        self.hosts.iter_mut().for_each(|slot| slot.host.watch(is_on));
+        for at in 0..self.hosts.len() {
+            let is_watched = is_on && self.is_replicated(at);
+            self.hosts[at].host.watch(is_watched);
+        }
     }
 
     /// Whether the instances of a prototype are units, or of units, and have replicas.
