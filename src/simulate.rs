@@ -18,6 +18,7 @@ const EXAMPLES: &str = "Examples:
   starling sim --seed 4711 --faults crash,partition,loss
   starling sim --break seal --seeds 200
   starling sim --delivery at-least-once --seeds 1000
+  starling sim --delivery at-least-once --durability fsync --seeds 1000
   starling sim --nodes 200 --slots 4096 --scale --json
 
 Exit code 1 says that an invariant was broken.";
@@ -27,6 +28,13 @@ Exit code 1 says that an invariant was broken.";
 enum Promise {
     AtMostOnce,
     AtLeastOnce,
+}
+
+/// Where state is before anything that rests on it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Durability {
+    Memory,
+    Fsync,
 }
 
 /// How much of the trace of a run that failed is printed.
@@ -63,6 +71,10 @@ pub(crate) struct SimArgs {
     /// it is without `wipe` unless that is named, since partitions are lost with a disk
     #[arg(long, value_name = "MODE", default_value = "at-most-once")]
     delivery: Promise,
+    /// Where state is before anything that rests on it is acknowledged: with fsync, all processes may end at once, disks
+    /// rot and are full
+    #[arg(long, value_name = "MODE", default_value = "memory")]
+    durability: Durability,
     /// Shows what it costs to be many, in place of runs with faults
     #[arg(long, conflicts_with_all = ["faults", "flaw", "seeds", "threads"])]
     scale: bool,
@@ -93,12 +105,20 @@ impl SimArgs {
             let why = format!("`{flaw}` breaks nothing without `--delivery at-least-once`");
             return Err(Failure::new(Exit::Usage, why));
         }
+        let is_durable = self.durability == Durability::Fsync;
+        if let Some(flaw) = self.flaw.filter(|flaw| flaw.is_of_disks() && !is_durable) {
+            let why = format!("`{flaw}` breaks nothing without `--durability fsync`");
+            return Err(Failure::new(Exit::Usage, why));
+        }
         // With its disk goes what a node knew of its partitions.
-        let is_meant = |kind: &FaultKind| !is_at_least_once || *kind != FaultKind::Wipe;
+        let is_meant = |kind: &FaultKind| {
+            (!is_at_least_once || *kind != FaultKind::Wipe) && (is_durable || !kind.needs_disks())
+        };
         let all = || FaultKind::ALL.iter().copied().filter(is_meant).collect();
         let faults = if self.faults.is_empty() { all() } else { self.faults.clone() };
         let (nodes, slots, flaw) = (usize::from(self.nodes), self.slots, self.flaw);
-        let campaign = Campaign { nodes, slots, faults, flaw, has_acks: is_at_least_once };
+        let has_acks = is_at_least_once;
+        let campaign = Campaign { nodes, slots, faults, flaw, has_acks, is_durable };
         let begin = now();
         let (totals, failed) = self.run_all(&campaign);
         self.show(&totals, begin.elapsed());

@@ -201,6 +201,7 @@ impl Node {
                 | Action::Bury(_)
                 | Action::Spill(..)
                 | Action::Unspill(_)
+                | Action::Replicate(_)
                 | Action::Secured { .. }
                 | Action::Explained { .. }
                 | Action::Stopped) => panic!("there is no other node: {other:?}"),

@@ -39,21 +39,29 @@ fn completed(nodes: &[Node]) -> u64 {
     nodes.iter().map(|node| node.status().topologies[0].trees_completed).sum()
 }
 
-/// Nodes with so many replicas of each unit, that run word count.
-fn cluster(test: &str, replicas: u32, names: &[&str]) -> (Ground, Vec<Node>) {
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Nodes of a cluster with these settings, that run word count.
+fn cluster(test: &str, settings: &str, names: &[&str]) -> (Ground, Vec<Node>) {
     let folder = support::folder(test);
     write_text(&folder);
     let topology = folder.join("words.toml");
     fs::write(&topology, ground::word_count(&folder)).unwrap();
     let config = folder.join("node.toml");
-    fs::write(&config, format!("[cluster]\nreplicas = {replicas}\n")).unwrap();
+    fs::write(&config, format!("[cluster]\n{settings}\n")).unwrap();
     let ground = Ground { folder, topology, expected_nodes: names.len() };
+    let nodes = start_all(&ground, names);
+    (ground, nodes)
+}
+
+fn start_all(ground: &Ground, names: &[&str]) -> Vec<Node> {
+    let config = ground.folder.join("node.toml");
     let mut nodes: Vec<Node> = Vec::new();
     for name in names {
         nodes.push(ground.start_with(name, nodes.first(), &["-c", path(&config)]));
     }
     agree(&nodes.iter().collect::<Vec<_>>());
-    (ground, nodes)
+    nodes
 }
 
 /// Waits until a share of the lines is done with, and all units have as many replicas as there are to be.
@@ -97,7 +105,7 @@ fn check(ground: &Ground, nodes: &[Node]) {
 /// With two replicas any node may be lost, and does not come back: the others go on with its counts and its files.
 #[test]
 fn counts_survive_a_node_that_is_killed_and_stays_away() {
-    let (ground, mut nodes) = cluster("replicas-2", 2, &["a", "b", "c"]);
+    let (ground, mut nodes) = cluster("replicas-2", "replicas = 2", &NAMES);
     wait_to_have_done(&nodes, 6);
     let killed = nodes.remove(1);
     killed.kill();
@@ -107,10 +115,44 @@ fn counts_survive_a_node_that_is_killed_and_stays_away() {
 /// With three, two may be lost, one after the other; the founder is one of them.
 #[test]
 fn counts_survive_two_nodes_one_after_the_other() {
-    let (ground, mut nodes) = cluster("replicas-3", 3, &["a", "b", "c", "d"]);
+    let (ground, mut nodes) = cluster("replicas-3", "replicas = 3", &["a", "b", "c", "d"]);
     wait_to_have_done(&nodes, 8);
     nodes.remove(3).kill();
     wait_to_have_done(&nodes, 4);
     nodes.remove(0).kill();
+    check(&ground, &nodes);
+}
+
+/// With replicas on disk, all nodes may be killed at once, and go on when they are started again.
+#[test]
+fn counts_survive_all_nodes_at_once_where_they_are_on_disk() {
+    let (ground, nodes) = cluster("replicas-disk", "replicas = 2\ndurability = \"fsync\"", &NAMES);
+    wait_to_have_done(&nodes, 4);
+    let before = completed(&nodes);
+    nodes.into_iter().for_each(Node::kill);
+    let nodes = start_all(&ground, &NAMES);
+    check(&ground, &nodes);
+    let after: u64 = completed(&nodes);
+    println!("{before} trees were complete before, {after} after");
+    assert!(after < u64::from(FILES * LINES), "what was committed is not read again");
+}
+
+/// What a disk has is looked at when its node starts: where a bit is another it is put aside, and got from the others.
+#[test]
+fn a_damaged_journal_is_put_aside_and_repaired_from_the_others() {
+    let (ground, mut nodes) = cluster("replicas-rot", "durability = \"fsync\"", &NAMES);
+    wait_to_have_done(&nodes, 4);
+    nodes.remove(1).kill();
+    let journal = ground.folder.join("b/replicas");
+    let segment = fs::read_dir(&journal).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    fs::write(&segment, bytes).unwrap();
+    let config = ground.folder.join("node.toml");
+    let back = ground.start_with("b", nodes.first(), &["-c", path(&config)]);
+    back.wait_to_say(&["replicas on disk cannot be relied on", "is damaged at byte"]);
+    back.wait_to_show("to have replicas again", |status| status.replicas_kept > 0);
+    nodes.push(back);
     check(&ground, &nodes);
 }

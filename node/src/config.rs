@@ -94,9 +94,20 @@ pub struct ClusterConfig {
     /// How many nodes there are to be with the state of each key, fixed when the cluster forms. With fewer, state
     /// dies with its node; with more, each change is sent more often.
     pub replicas: u32,
+    /// Where state has to be before anything that rests on it is acknowledged; equal on all nodes.
+    pub durability: Durability,
     /// How many members there must be before spouts start. Too few make the first nodes carry
     /// everything for a while; more than there are means waiting for ever.
     pub expected_nodes: u32,
+}
+
+/// Where state has to be before anything that rests on it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// In the memory of all nodes that are to have it. It ends when all of them do.
+    Memory,
+    /// On their disks, synced. It outlives all of them, and each acknowledgement waits for a disk.
+    Fsync,
 }
 
 /// What is said while a node runs.
@@ -191,6 +202,7 @@ impl NodeConfig {
                 key_file: None,
                 allow: None,
                 replicas: 2,
+                durability: Durability::Memory,
                 expected_nodes: 1,
             },
             log: LogConfig { format: LogFormat::Text, level: "info".into() },

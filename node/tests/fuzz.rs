@@ -49,6 +49,7 @@ fn setup() -> Setup {
         slots: 16,
         expected_nodes: 1,
         replicas: 1,
+        is_durable: false,
         plans: Vec::new(),
     }
 }

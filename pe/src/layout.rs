@@ -266,9 +266,9 @@ impl Layout {
         self.sets.duties.iter().filter(move |duty| duty.container == container)
     }
 
-    /// Whether this node is in a set of a unit.
-    pub(crate) fn keeps_replica(&self, unit: Unit) -> bool {
-        self.sets.kept.contains_key(&unit)
+    /// Since which view this node is in a set of a unit, if it is.
+    pub(crate) fn keeps_replica(&self, unit: Unit) -> Option<Epoch> {
+        self.sets.kept.get(&unit).and_then(|epochs| epochs.iter().copied().min())
     }
 
     /// Whether it is in the one of an epoch.

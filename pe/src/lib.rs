@@ -77,7 +77,7 @@ pub use line::{Line, LineColumns, LineRef};
 pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal, STATE_MAX};
 pub use pe_derive::Event;
 pub use registry::Registry;
-pub use replica::{ReplicaAction, ReplicaInput, ReplicaStore};
+pub use replica::{JournalError, Recovered, ReplicaAction, ReplicaInput, ReplicaStore};
 pub use report::{HostReport, PartitionReport, Report, RunReport, TreeReport, TreesReport};
 #[doc(hidden)]
 pub use routing::{AnyOutlet, Batch, Outlet};

@@ -53,11 +53,14 @@ pub struct Campaign {
     pub flaw: Option<Flaw>,
     /// Whether what is lost is read again: at-least-once.
     pub has_acks: bool,
+    /// Whether replicas are on disk before anything is acknowledged.
+    pub is_durable: bool,
 }
 
 impl Default for Campaign {
     fn default() -> Self {
-        Self { nodes: 5, slots: 64, faults: FaultKind::ALL.to_vec(), flaw: None, has_acks: false }
+        let faults = FaultKind::ALL.into_iter().filter(|kind| !kind.needs_disks()).collect();
+        Self { nodes: 5, slots: 64, faults, flaw: None, has_acks: false, is_durable: false }
     }
 }
 
@@ -187,6 +190,7 @@ impl Campaign {
             // Before all are there, so that events flow while they come.
             expected_nodes: u32::try_from(self.nodes.min(2)).expect("two at most"),
             replicas: 2,
+            is_durable: self.is_durable,
             gossip: Config::lan(),
             views: view_log::Config {
                 stable_after: Duration::from_millis(400),

@@ -6,6 +6,7 @@ use membership::view_log::{DiskId, Record, Stamp};
 use node::{Assignment, Offsets};
 
 use crate::Chance;
+use crate::journal::Journal;
 
 /// How long a sync takes.
 const SYNC: Duration = Duration::from_millis(2);
@@ -22,8 +23,12 @@ pub(crate) struct Disk {
     /// Where partitions have come to; synced, and being written.
     offsets: Option<Box<Offsets>>,
     keeping: Option<Box<Offsets>>,
+    /// The replicas that are kept here.
+    pub(crate) journal: Journal,
     /// How much longer a sync takes than it should.
     pub(crate) slower: Duration,
+    /// Whether the journal finds no room.
+    pub(crate) is_full: bool,
     /// Whether it claims to have written what it has not.
     pub(crate) lies: bool,
 }
@@ -31,7 +36,9 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn blank(id: DiskId, lies: bool) -> Self {
         let (synced, writing, offsets, keeping) = (None, None, None, None);
-        Self { id, synced, writing, offsets, keeping, slower: Duration::ZERO, lies }
+        let (journal, is_full) = (Journal::default(), false);
+        let slower = Duration::ZERO;
+        Self { id, synced, writing, offsets, keeping, journal, slower, is_full, lies }
     }
 
     /// Begins to write; how long it takes.
@@ -47,6 +54,11 @@ impl Disk {
             self.synced = Some(record);
         }
         Some(stamp)
+    }
+
+    /// How long it takes to write to the journal.
+    pub(crate) fn journal_wait(&self) -> Duration {
+        SYNC + self.slower
     }
 
     /// Begins to write where partitions have come to; how long it takes.
@@ -78,6 +90,7 @@ impl Disk {
     /// The process ends in the middle of what it does. What it was writing is lost, or torn and so refused
     /// when it is read, or there although nobody was told.
     pub(crate) fn crash(&mut self, chance: &mut Chance) {
+        self.journal.crash(chance);
         if let Some(offsets) = self.keeping.take()
             && chance.below(2) == 0
             && !self.lies

@@ -34,11 +34,17 @@ pub enum FaultKind {
     Leave,
     /// A disk takes long to sync.
     SlowDisk,
+    /// All processes end at once, and are started again one after the other. This and what follows is for replicas on disk.
+    Blackout,
+    /// A process ends, and a bit of what its machine has of replicas is another when it is started again.
+    Rot,
+    /// A disk has no room.
+    FullDisk,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Crash,
         Self::Wipe,
         Self::Pause,
@@ -51,6 +57,9 @@ impl FaultKind {
         Self::Join,
         Self::Leave,
         Self::SlowDisk,
+        Self::Blackout,
+        Self::Rot,
+        Self::FullDisk,
     ];
 
     /// Its name on the command line.
@@ -68,7 +77,15 @@ impl FaultKind {
             Self::Join => "join",
             Self::Leave => "leave",
             Self::SlowDisk => "slow-disk",
+            Self::Blackout => "blackout",
+            Self::Rot => "rot",
+            Self::FullDisk => "full-disk",
         }
+    }
+
+    /// Whether it is for clusters with replicas on disk: in others it takes what nothing brings back, or nothing.
+    pub fn needs_disks(self) -> bool {
+        matches!(self, Self::Blackout | Self::Rot | Self::FullDisk)
     }
 }
 
@@ -127,6 +144,12 @@ pub enum Deed {
     Leave(usize),
     /// A sync takes so much longer on a machine.
     SlowDisk(usize, Duration),
+    /// All machines crash.
+    Blackout,
+    /// A machine crashes, and its disk has a bit that is another.
+    Rot(usize),
+    /// A machine's disk has no room.
+    FullDisk(usize),
 }
 
 impl fmt::Display for Fault {
@@ -154,6 +177,9 @@ impl fmt::Display for Fault {
             Deed::SlowDisk(machine, by) => {
                 write!(f, "slow-disk n{machine} by {} ms for {lasts:.3} s", by.as_millis())
             }
+            Deed::Blackout => write!(f, "blackout, back after {lasts:.3} s"),
+            Deed::Rot(machine) => write!(f, "rot n{machine}, back after {lasts:.3} s"),
+            Deed::FullDisk(machine) => write!(f, "full-disk n{machine} for {lasts:.3} s"),
         }
     }
 }
@@ -215,6 +241,9 @@ fn fault(chance: &mut Chance, machines: usize, kind: FaultKind) -> Fault {
             let by = chance.between(5, 800);
             (Deed::SlowDisk(one, by), chance.between(500, 20_000))
         }
+        FaultKind::Blackout => (Deed::Blackout, chance.between(50, 5_000)),
+        FaultKind::Rot => (Deed::Rot(one), chance.between(50, 9_000)),
+        FaultKind::FullDisk => (Deed::FullDisk(one), chance.between(500, 10_000)),
     };
     Fault { at, lasts, deed }
 }

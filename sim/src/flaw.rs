@@ -41,11 +41,16 @@ pub enum Flaw {
     HalfCopy,
     /// With each view, a node forgets the replicas that it keeps.
     Forget,
+    /// What is to be in the journal of replicas is said to be synced, and is not written. This and what follows is in what
+    /// replicas on disk add.
+    SkipSync,
+    /// Segments of the journal are discarded as soon as it is being cleaned, not once it is.
+    DiscardEarly,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Fsync,
         Self::Resend,
         Self::Fence,
@@ -61,6 +66,8 @@ impl Flaw {
         Self::ConfirmEarly,
         Self::HalfCopy,
         Self::Forget,
+        Self::SkipSync,
+        Self::DiscardEarly,
     ];
 
     /// Its name on the command line.
@@ -81,6 +88,8 @@ impl Flaw {
             Self::ConfirmEarly => "confirm-early",
             Self::HalfCopy => "half-copy",
             Self::Forget => "forget",
+            Self::SkipSync => "skip-sync",
+            Self::DiscardEarly => "discard-early",
         }
     }
 
@@ -93,7 +102,9 @@ impl Flaw {
             | Self::Skip
             | Self::ConfirmEarly
             | Self::HalfCopy
-            | Self::Forget => true,
+            | Self::Forget
+            | Self::SkipSync
+            | Self::DiscardEarly => true,
             Self::Fsync
             | Self::Resend
             | Self::Fence
@@ -103,6 +114,13 @@ impl Flaw {
             | Self::Quorum
             | Self::DoubleToken => false,
         }
+    }
+}
+
+impl Flaw {
+    /// Whether it is in what replicas on disk add.
+    pub fn is_of_disks(self) -> bool {
+        matches!(self, Self::SkipSync | Self::DiscardEarly)
     }
 }
 

@@ -40,6 +40,7 @@ mod deeds;
 mod disk;
 mod fault;
 mod flaw;
+mod journal;
 mod ledger;
 mod links;
 mod machine;

@@ -16,6 +16,8 @@ pub(crate) enum Missed {
     Synced(Stamp),
     /// The same of where partitions have come to.
     Kept,
+    /// The same of replicas.
+    Journaled,
 }
 
 /// One machine.

@@ -23,6 +23,7 @@ use routing::{
 use crate::Chance;
 use crate::disk::NodeRecord;
 use crate::flaw::Flaw;
+use crate::journal::Write;
 use crate::ledger::{Here, Ledger};
 use crate::links::SimLinks;
 use crate::network::Letter;
@@ -55,6 +56,7 @@ pub(crate) struct Process {
     log: LogId,
     containers: Vec<Sleeper>,
     store: ReplicaStore,
+    journal: Option<Journaling>,
     program: Arc<Program>,
     inputs: VecDeque<Input>,
     links: SimLinks,
@@ -70,6 +72,16 @@ pub(crate) struct Process {
     is_stuck: bool,
     /// What is overtaken, with that flaw.
     late: VecDeque<(Time, u16, pe::Input)>,
+}
+
+/// What is done with a journal.
+#[derive(Debug, Default)]
+struct Journaling {
+    /// What is to be written next, and what waits for that.
+    waiting: Vec<Write>,
+    held: Vec<ReplicaAction>,
+    /// What waits for what is being written, if something is.
+    writing: Option<Vec<ReplicaAction>>,
 }
 
 /// A container, its mailbox, and what may have woken it.
@@ -99,6 +111,8 @@ impl Sleeper {
 pub(crate) struct Outbox {
     pub(crate) letters: Vec<(NodeId, Letter)>,
     pub(crate) persist: Option<(Stamp, Box<NodeRecord>)>,
+    /// For the journal of replicas.
+    pub(crate) journal: Option<Vec<Write>>,
     /// Where partitions have come to, for the disk.
     pub(crate) keep: Option<Box<Offsets>>,
     pub(crate) events: Vec<Event>,
@@ -123,6 +137,7 @@ impl Process {
         first: &Arc<pe::Layout>,
         program: Arc<Program>,
         seeds: Vec<NodeId>,
+        (store, is_durable): (ReplicaStore, bool),
         flaw: Option<Flaw>,
     ) -> Self {
         let containers = (0..me.containers).map(|number| {
@@ -146,7 +161,8 @@ impl Process {
             me,
             log,
             containers,
-            store: ReplicaStore::new(Arc::clone(first)),
+            store,
+            journal: is_durable.then(Journaling::default),
             program,
             inputs: VecDeque::new(),
             links,
@@ -310,15 +326,58 @@ impl Process {
     fn keep_replicas(&mut self, now: Time, input: ReplicaInput, out: &mut Outbox) {
         let mut actions = Vec::new();
         self.store.step(input, &mut actions);
+        self.do_all(now, actions, out);
+    }
+
+    /// Does what the replicas want done: what is for the journal first, and what follows from it once that is synced.
+    pub(crate) fn do_all(&mut self, now: Time, actions: Vec<ReplicaAction>, out: &mut Outbox) {
+        let Some(journal) = &mut self.journal else {
+            return actions.into_iter().for_each(|action| self.do_one(now, action, out));
+        };
         for action in actions {
             match action {
-                ReplicaAction::Send(node, frame) => {
-                    self.links.send(now, node, FrameKind::Batches, frame, out);
+                ReplicaAction::Log(bytes) => journal.waiting.push(Write::Append(bytes)),
+                ReplicaAction::Segment(number, start) => {
+                    journal.waiting.push(Write::Begin(number, start));
                 }
-                ReplicaAction::Chunk { handoff, bytes, kind } => {
-                    self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
+                ReplicaAction::Discard(below) => journal.waiting.push(Write::Discard(below)),
+                ReplicaAction::Send(..) | ReplicaAction::Tell(..) | ReplicaAction::Chunk { .. } => {
+                    journal.held.push(action);
                 }
             }
+        }
+        self.write_journal(out);
+    }
+
+    fn write_journal(&mut self, out: &mut Outbox) {
+        let Some(journal) = &mut self.journal else { return };
+        let has_more = !journal.waiting.is_empty() || !journal.held.is_empty();
+        if has_more && journal.writing.is_none() {
+            journal.writing = Some(std::mem::take(&mut journal.held));
+            out.journal = Some(std::mem::take(&mut journal.waiting));
+        }
+    }
+
+    /// What was written to the journal is synced.
+    pub(crate) fn journaled(&mut self, step: &mut Step<'_>, out: &mut Outbox) {
+        let written = self.journal.as_mut().and_then(|journal| journal.writing.take());
+        written.into_iter().flatten().for_each(|action| self.do_one(step.now, action, out));
+        self.write_journal(out);
+        self.settle(step, out);
+    }
+
+    fn do_one(&mut self, now: Time, action: ReplicaAction, out: &mut Outbox) {
+        match action {
+            ReplicaAction::Send(node, frame) => {
+                self.links.send(now, node, FrameKind::Batches, frame, out);
+            }
+            ReplicaAction::Tell(container, body) => {
+                self.post(container, pe::Input::Replicated(body));
+            }
+            ReplicaAction::Chunk { handoff, bytes, kind } => {
+                self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
+            }
+            ReplicaAction::Log(_) | ReplicaAction::Segment(..) | ReplicaAction::Discard(_) => {}
         }
     }
 
@@ -478,6 +537,10 @@ impl Process {
                 pe::Action::Secured { handoff, epoch, units } => {
                     self.inputs.push_back(Input::Secured { handoff, epoch, units });
                 }
+                pe::Action::Replicate(body) => {
+                    let body = Bytes::from(body);
+                    self.keep_replicas(now, ReplicaInput::Own { container: own, body }, out);
+                }
                 // Nobody asks.
                 pe::Action::Explained { .. } => {}
                 pe::Action::Bury(letter) => {
@@ -626,7 +689,9 @@ impl Process {
                 | Flaw::Skip
                 | Flaw::ConfirmEarly
                 | Flaw::HalfCopy
-                | Flaw::Forget,
+                | Flaw::Forget
+                | Flaw::SkipSync
+                | Flaw::DiscardEarly,
             )
             | None => false,
         }

@@ -61,6 +61,7 @@ impl Scale {
             slots: self.slots,
             expected_nodes: 1,
             replicas: 1,
+            is_durable: false,
             gossip: Config::lan(),
             views: view_log::Config {
                 stable_after: Duration::from_millis(400),

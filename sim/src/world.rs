@@ -11,14 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use membership::view_log::{self, ClusterId, DiskId, Founding, LogId, Start, ViewLog};
-use membership::{Config, Epoch, Member, Membership, NodeId, Time};
+use membership::{Config, Epoch, Member, Membership, NodeId, Run, Time};
 use node::{Assignment, Event, Input, NodeCore, Setup, Status};
 use pe::topology::Plan;
-use pe::{Home, Layout, Phase, Place, Registry, active_containers, spread_tasks};
+use pe::{
+    Home, Layout, Phase, Place, Registry, ReplicaAction, ReplicaStore, active_containers,
+    spread_tasks,
+};
 
 use crate::Chance;
 use crate::disk::Disk;
 use crate::flaw::Flaw;
+use crate::journal::{CLEAN_AFTER, Lie};
 use crate::ledger::Ledger;
 use crate::machine::{Machine, Missed};
 use crate::network::{Letter, Network, Rule};
@@ -32,6 +36,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How much may be done at one time.
 const AT_ONCE: u32 = 100_000;
 
+/// After this, a disk that has no room is tried again.
+const FULL_AGAIN: Duration = Duration::from_millis(100);
+
 /// The lines of the trace that are kept.
 const TRACE: usize = 20_000;
 
@@ -42,6 +49,8 @@ pub(crate) struct Terms {
     pub(crate) slots: u32,
     pub(crate) expected_nodes: u32,
     pub(crate) replicas: u32,
+    /// Whether they are on disk before anything is acknowledged.
+    pub(crate) is_durable: bool,
     pub(crate) gossip: Config,
     pub(crate) views: view_log::Config,
     pub(crate) registry: Arc<Registry>,
@@ -65,6 +74,8 @@ enum Due {
     Synced(usize, u64),
     /// The same of where partitions have come to.
     Kept(usize, u64),
+    /// The same of replicas.
+    Journaled(usize, u64),
     Undo(Undo),
 }
 
@@ -75,6 +86,7 @@ enum Undo {
     Resume(usize),
     Lift(u64),
     Disk(usize),
+    Full(usize),
 }
 
 /// What has happened so far.
@@ -128,6 +140,7 @@ impl World {
             slots: 64,
             expected_nodes: 1,
             replicas: 1,
+            is_durable: false,
             gossip: Config::local(),
             views: view_log::Config::lan(),
             registry,
@@ -205,6 +218,7 @@ impl World {
             slots: self.terms.slots,
             expected_nodes: self.terms.expected_nodes,
             replicas: self.terms.replicas,
+            is_durable: self.terms.is_durable,
             plans: self.program.plans.clone(),
         };
         let membership =
@@ -223,13 +237,69 @@ impl World {
             assert!(core.restore(offsets), "the topologies are the same");
         }
         let first = Arc::new(self.first_layout(&me));
+        let mut actions = Vec::new();
+        let store = match self.store(machine, me.run, &first, &mut actions) {
+            Some((store, since)) => {
+                core.stored(since);
+                store
+            }
+            None => ReplicaStore::new(Arc::clone(&first)),
+        };
         let (program, flaw) = (Arc::clone(&self.program), self.terms.flaw);
         let seeds = self.machines[machine].seeds.clone();
-        let process = Process::new(core, (me, log_id), &first, program, seeds, flaw);
+        let store = (store, self.terms.is_durable);
+        let process = Process::new(core, (me, log_id), &first, program, seeds, store, flaw);
         self.machines[machine].process = Some(process);
         self.note(machine, "starts");
         self.judge(read);
-        self.step(machine, |process, step, out| process.step(step, Input::Started, out));
+        self.step(machine, |process, step, out| {
+            process.do_all(step.now, actions, out);
+            process.step(step, Input::Started, out);
+        });
+    }
+
+    /// What a machine has of replicas on its disk, and since which of its lives, if they are to be there.
+    fn store(
+        &mut self,
+        machine: usize,
+        run: Run,
+        first: &Arc<Layout>,
+        actions: &mut Vec<ReplicaAction>,
+    ) -> Option<(ReplicaStore, Run)> {
+        if !self.terms.is_durable {
+            return None;
+        }
+        let lie = match self.terms.flaw {
+            Some(Flaw::SkipSync) => Some(Lie::SkipsSync),
+            Some(Flaw::DiscardEarly) => Some(Lie::DiscardsEarly),
+            _ => None,
+        };
+        let journal = &mut self.machines[machine].disk.journal;
+        journal.lie = lie;
+        if journal.segments().next().is_some() {
+            match ReplicaStore::recover(Arc::clone(first), CLEAN_AFTER, journal.segments()) {
+                Ok((store, recovered)) => {
+                    let is_whole = !journal.has_rotted;
+                    journal.go_on(&recovered);
+                    let judged = holds("damage_is_found", self.now, is_whole, || {
+                        format!("n{machine} reads its journal though a bit is another")
+                    });
+                    self.judge(judged);
+                    return Some((store, Run(recovered.made)));
+                }
+                Err(error) => {
+                    let judged =
+                        holds("what_is_synced_can_be_read", self.now, journal.has_rotted, || {
+                            format!("n{machine} cannot read its journal: {error}")
+                        });
+                    journal.give_up();
+                    self.judge(judged);
+                    self.note(machine, &format!("has lost its replicas: {error}"));
+                }
+            }
+        }
+        let store = ReplicaStore::with_journal(Arc::clone(first), CLEAN_AFTER, run.0, actions);
+        Some((store, run))
     }
 
     /// Ends a node without a word; the others see their connections close.
@@ -400,6 +470,7 @@ impl World {
             }
             Due::Synced(machine, life) => self.synced(machine, life),
             Due::Kept(machine, life) => self.kept(machine, life),
+            Due::Journaled(machine, life) => self.journaled(machine, life),
             Due::Undo(undo) => self.undo(undo),
         }
     }
@@ -452,6 +523,21 @@ impl World {
             return backlog.push(Missed::Kept);
         }
         self.step(machine, |process, step, out| process.step(step, Input::Kept, out));
+    }
+
+    fn journaled(&mut self, machine: usize, life: u64) {
+        let at = &mut self.machines[machine];
+        if at.run != life || at.process.is_none() {
+            return;
+        }
+        if at.disk.is_full {
+            return self.queue(self.now + FULL_AGAIN, Due::Journaled(machine, life));
+        }
+        at.disk.journal.sync();
+        if let Some(backlog) = &mut at.backlog {
+            return backlog.push(Missed::Journaled);
+        }
+        self.step(machine, Process::journaled);
     }
 
     fn persisted(&mut self, machine: usize, stamp: view_log::Stamp) {
@@ -518,6 +604,12 @@ impl World {
             let at = &mut self.machines[machine];
             let (wait, life) = (at.disk.keep(offsets), at.run);
             self.queue(now + wait, Due::Kept(machine, life));
+        }
+        if let Some(steps) = out.journal.take() {
+            let at = &mut self.machines[machine];
+            at.disk.journal.write(steps);
+            let (wait, life) = (at.disk.journal_wait(), at.run);
+            self.queue(now + wait, Due::Journaled(machine, life));
         }
         if is_new {
             self.note(machine, &format!("goes by view {view}"));
@@ -611,6 +703,9 @@ impl World {
             }
             Event::StateLost(units) => {
                 self.note(machine, &format!("says that {units} units begin empty"));
+            }
+            Event::Unavailable(units) => {
+                self.note(machine, &format!("says that {units} units are unavailable"));
             }
             Event::HandoffFailed(_, why) => self.note(machine, &format!("cannot take: {why}")),
             Event::NothingToRead(..) | Event::Leaving => {}

@@ -97,6 +97,13 @@ fn render(status: &Status) -> String {
             status.thin, status.replicas
         );
     }
+    if status.unavailable > 0 {
+        let _ = writeln!(
+            out,
+            "UNAVAILABLE: {} slots and numbered instances; all nodes with their state are gone, their events wait for one",
+            status.unavailable
+        );
+    }
     if status.units_lost > 0 {
         let _ = writeln!(
             out,
@@ -107,7 +114,7 @@ fn render(status: &Status) -> String {
     if status.replicas_kept > 0 {
         let _ = writeln!(
             out,
-            "kept for others: {} slots and numbered instances in {} bytes",
+            "replicas kept: {} slots and numbered instances in {} bytes",
             grouped(status.replicas_kept),
             grouped(status.replica_bytes)
         );

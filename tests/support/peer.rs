@@ -94,6 +94,7 @@ impl Peer {
             cluster: status.cluster,
             cluster_id: None,
             slots: status.slots,
+            is_durable: false,
             key_hash: KEY_HASH.to_owned(),
             topologies: topologies.map(|one| (one.name, hash(&one.hash))).collect(),
         }

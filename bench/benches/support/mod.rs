@@ -142,6 +142,7 @@ impl Alone {
             | Action::Bury(_)
             | Action::Spill(..)
             | Action::Unspill(_)
+            | Action::Replicate(_)
             | Action::Secured { .. }
             | Action::Explained { .. }
             | Action::Stopped => None,

@@ -10,8 +10,8 @@ use pe::topology::{Diagnostic, Document, Problems, Table, did_you_mean, quoted};
 
 use super::given::{Given, Source, Value};
 use super::{
-    ALLOW_MAX, COUNT_MAX, JOIN_MAX, LogFormat, NodeConfig, Overrides, REPLICAS_MAX, SLOTS_MAX,
-    SLOTS_MIN,
+    ALLOW_MAX, COUNT_MAX, Durability, JOIN_MAX, LogFormat, NodeConfig, Overrides, REPLICAS_MAX,
+    SLOTS_MAX, SLOTS_MIN,
 };
 
 const PREFIX: &str = "STARLING__";
@@ -25,6 +25,7 @@ const KEYS: [(&str, &[&str]); 5] = [
             "cluster.name",
             "cluster.slots",
             "cluster.replicas",
+            "cluster.durability",
             "cluster.key_file",
             "cluster.allow",
             "cluster.expected_nodes",
@@ -200,6 +201,10 @@ impl Draft {
             "cluster.slots" => put(&mut config.cluster.slots, slots(&given, problems)),
             "cluster.replicas" => {
                 put(&mut config.cluster.replicas, given.integer(1..=REPLICAS_MAX, problems));
+            }
+            "cluster.durability" => {
+                let kinds = [("memory", Durability::Memory), ("fsync", Durability::Fsync)];
+                put(&mut config.cluster.durability, given.choice(&kinds, problems));
             }
             "cluster.key_file" => {
                 let path = given.text(problems).map(PathBuf::from);

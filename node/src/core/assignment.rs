@@ -20,6 +20,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use membership::Run;
 use membership::view_log::{Body, DiskId, Head, LogId, Seat, Seats, State};
 use membership::{Epoch, Member, NodeId};
 use pe::topology::InstancePlan;
@@ -40,6 +41,11 @@ pub struct Assignment {
     pub expected_nodes: u32,
     /// How many copies there are to be of each unit, as far as there are members.
     pub replicas: u32,
+    /// Whether each of them is on a disk before anything is acknowledged, so that it outlives its process.
+    pub is_durable: bool,
+    /// What members have of replicas on their disks: since which of their lives. Sets that were named since then are still
+    /// there, whatever has become of the members in between.
+    pub stores: BTreeMap<LogId, Run>,
     /// Who has which key slot.
     pub slots: Vec<Share>,
     /// The topologies, by name.
@@ -143,6 +149,30 @@ pub enum Cause {
     Inherited(DiskId, Epoch, LogId),
     /// A disk that came back has forgotten what another has inherited.
     Forgot(DiskId),
+    /// A member has on its disk what it was given of replicas since one of its lives.
+    Stored(LogId, Run),
+}
+
+/// Who has copies: the seats of a view, and what is known of the disks of their members.
+pub(super) struct Copies<'v> {
+    pub(super) seats: &'v Seats<'v>,
+    pub(super) stores: &'v BTreeMap<LogId, Run>,
+}
+
+impl<'v> Copies<'v> {
+    /// The seat of one of a set, if it has a copy: since it has been a member ever since, or on its disk.
+    pub(super) fn seat(&self, set: &Set, log: LogId) -> Option<&'v Seat> {
+        let stored = || {
+            let seat = self.seats.of_disk(log.disk)?;
+            self.stores.get(&seat.log).filter(|since| **since <= log.run).map(|_| seat)
+        };
+        set.seat(log, self.seats).or_else(stored)
+    }
+
+    /// Which members have a copy of a unit that has all.
+    pub(super) fn of(&self, share: &Share) -> Vec<&'v Seat> {
+        share.active.logs.iter().filter_map(|&log| self.seat(&share.active, log)).collect()
+    }
 }
 
 impl Set {
@@ -222,6 +252,8 @@ impl Assignment {
         let mut first = Self {
             expected_nodes: setup.expected_nodes,
             replicas: setup.replicas,
+            is_durable: setup.is_durable,
+            stores: BTreeMap::new(),
             slots: slots.collect(),
             topologies: topologies.collect(),
             anew: BTreeMap::new(),
@@ -277,7 +309,20 @@ impl Assignment {
         let active = head.seats.iter().filter(|seat| is_active(seat)).count();
         let wanted = active.min(self.replicas as usize);
         let seats = Seats::new(head);
-        self.shares().filter(|(_, share)| share.survivors(&seats).len() < wanted).count()
+        let copies = self.copies(&seats);
+        self.shares().filter(|(_, share)| copies.of(share).len() < wanted).count()
+    }
+
+    /// How many units nobody can serve, since all who have copies are gone.
+    pub fn unavailable(&self, head: &Head) -> usize {
+        let seats = Seats::new(head);
+        let copies = self.copies(&seats);
+        self.shares().filter(|(_, share)| copies.of(share).is_empty()).count()
+    }
+
+    /// Who has copies.
+    pub(super) fn copies<'v>(&'v self, seats: &'v Seats<'v>) -> Copies<'v> {
+        Copies { seats, stores: &self.stores }
     }
 
     /// How many units are on their way.
@@ -342,6 +387,11 @@ impl Body for Assignment {
                 self.orphans.get(disk) == Some(gone) && seat_of(head, *by).is_some()
             }
             Cause::Forgot(disk) => self.heirs.contains_key(disk) && head.seat_of(*disk).is_some(),
+            Cause::Stored(log, since) => {
+                self.is_durable
+                    && seat_of(head, *log).is_some()
+                    && self.stores.get(log) != Some(since)
+            }
         }
     }
 
@@ -374,12 +424,6 @@ impl Share {
         self.active.owner_seat(seats).is_none()
     }
 
-    /// Which members have a replica of it that has all.
-    pub(super) fn survivors(&self, seats: &Seats<'_>) -> Vec<LogId> {
-        let logs = self.active.logs.iter().copied();
-        logs.filter(|&log| self.active.seat(log, seats).is_some()).collect()
-    }
-
     /// Where it is, or will be as soon as somebody can serve it.
     pub(super) fn home(&self, seats: &Seats<'_>) -> Option<(LogId, u16)> {
         let is_there = |set: &&Set| set.owner_seat(seats).is_some();
@@ -394,6 +438,11 @@ impl Assignment {
     fn is_next(&self, unit: Unit, epoch: Epoch) -> bool {
         let next = self.share(unit).and_then(|share| share.next.as_ref());
         next.is_some_and(|next| next.epoch == epoch)
+    }
+
+    /// Whether a log owns a unit by its active set.
+    pub(super) fn is_owner(&self, unit: Unit, log: LogId) -> bool {
+        self.share(unit).is_some_and(|share| share.active.owner() == log)
     }
 
     /// Whether a set names a log.

@@ -21,6 +21,8 @@ pub struct Hello {
     pub slots: u32,
     /// The name of its key hash.
     pub key_hash: String,
+    /// Whether replicas are on disks before anything is acknowledged.
+    pub is_durable: bool,
     /// Its topologies, by name, with their hashes.
     pub topologies: Vec<(String, u64)>,
 }
@@ -45,6 +47,7 @@ impl Hello {
             cluster_id: cluster.map(|cluster| cluster.0),
             slots: setup.slots,
             key_hash: KEY_HASH.to_owned(),
+            is_durable: setup.is_durable,
             topologies: setup.plans.iter().map(|plan| (plan.name.clone(), plan.hash)).collect(),
         }
     }
@@ -66,6 +69,10 @@ impl Hello {
         }
         if self.key_hash != theirs.key_hash {
             return differs("the key hash", &self.key_hash, &theirs.key_hash);
+        }
+        if self.is_durable != theirs.is_durable {
+            let show = |hello: &Self| if hello.is_durable { "fsync" } else { "memory" };
+            return differs("the durability", &show(self), &show(theirs));
         }
         if let (Some(ours), Some(foreign)) = (self.cluster_id, theirs.cluster_id)
             && ours != foreign

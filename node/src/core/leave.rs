@@ -221,6 +221,7 @@ mod tests {
             slots: 16,
             expected_nodes: 1,
             replicas: 1,
+            is_durable: false,
             plans: Vec::new(),
         };
         let log_id = LogId::unsynced(DiskId(1), Run(1));

@@ -26,6 +26,8 @@ pub struct Setup {
     pub expected_nodes: u32,
     /// How many nodes there are to be with the state of each unit, its owner included, in such a cluster.
     pub replicas: u32,
+    /// Whether each of them is on a disk before anything is acknowledged; equal on all nodes.
+    pub is_durable: bool,
     /// The topologies, by name.
     pub plans: Vec<Arc<Plan>>,
 }
@@ -219,6 +221,8 @@ pub enum Event {
     TookOver(NodeId, usize, Duration),
     /// So many units have begun empty: no member is left that had their state.
     StateLost(usize),
+    /// So many units are served by nobody, since all who have their state are gone and may come back with it.
+    Unavailable(usize),
     /// Units could not be taken over from a node; it is tried again.
     HandoffFailed(NodeId, String),
     /// A peer's gossip was not believed.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use membership::view_log::{self, LogId, Seat, State, ViewLog};
-use membership::{Epoch, Member, Membership, NodeId, Reason, Time};
+use membership::{Epoch, Member, Membership, NodeId, Reason, Run, Time};
 use pe::{Layout, PartitionName, Phase, Report, RunReport, Unit};
 
 use assignment::is_active;
@@ -72,6 +72,8 @@ pub struct NodeCore {
     handoff: Handoff,
     tokens: Tokens,
     books: Books,
+    /// Since which of its lives this node has kept replicas on its disk, if it does.
+    stored_since: Option<Run>,
     /// Units of which all have replicas who are to have them, by the view that named their sets: for the next tick, since
     /// nobody waits for it, and each view costs all nodes something.
     replicated: BTreeMap<Epoch, Vec<Unit>>,
@@ -127,6 +129,7 @@ impl NodeCore {
             handoff: Handoff::new(log_id, me.run),
             rounds: Rounds::default(),
             books: Books::default(),
+            stored_since: None,
             replicated: BTreeMap::new(),
             units_lost: 0,
             live: BTreeMap::from([(me.node, me)]),
@@ -158,6 +161,11 @@ impl NodeCore {
     /// first step. Gives `false`, and forgets it, if that was of other topologies.
     pub fn restore(&mut self, found: Offsets) -> bool {
         self.tokens.restore(found)
+    }
+
+    /// Says since which life the replicas on the disk of this node are there; before the first step.
+    pub fn stored(&mut self, since: Run) {
+        self.stored_since = Some(since);
     }
 
     /// Takes an input and says what is to be done about it.
@@ -468,7 +476,7 @@ impl NodeCore {
 
     /// Takes a view: works it out, tells the containers, and moves what is to move.
     fn install(&mut self, now: Time, view: Arc<View>, out: &mut Vec<Action>) {
-        if let Err(why) = view.body.fits(&self.setup.plans, self.setup.slots) {
+        if let Err(why) = view.body.fits(&self.setup) {
             return out.push(Action::Exit(Ending::Unfit(why)));
         }
         let before = self.view.replace(Arc::clone(&view));
@@ -477,6 +485,11 @@ impl NodeCore {
         if lost > 0 {
             self.units_lost += lost as u64;
             out.push(Action::Tell(Event::StateLost(lost)));
+        }
+        let unavailable = |view: &View| view.body.unavailable(&view.head);
+        let units = unavailable(&view);
+        if before.as_deref().map_or(0, unavailable) != units {
+            out.push(Action::Tell(Event::Unavailable(units)));
         }
         self.reach(before.as_deref(), &view, out);
         if self.seat(self.me()).is_some_and(|seat| seat.log != self.log_id) {
@@ -490,7 +503,8 @@ impl NodeCore {
         if let Some(before) = &before {
             self.handoff.begin_anew_what_was_lost(before, &view, out);
         }
-        let layout = Arc::new(assignment::layout(&view, self.me(), &self.setup.plans));
+        let store = self.stored_since.map(|run| LogId { run, ..self.log_id });
+        let layout = Arc::new(assignment::layout(&view, self.me(), store, &self.setup.plans));
         self.handoff.give_up(now, &view, out);
         out.push(Action::Lay(Arc::clone(&layout)));
         self.handoff.release(&view, out);
@@ -505,7 +519,10 @@ impl NodeCore {
         self.rounds.forget();
         self.cause_since = None;
         let mut outcome = Outcome::default();
-        self.handoff.take(&view, &mut outcome);
+        if let Some(since) = self.stored_since {
+            outcome.causes.push(Cause::Stored(self.log_id, since));
+        }
+        self.handoff.take(&view, out, &mut outcome);
         self.handoff.ask(now, out, &mut outcome);
         self.follow(now, outcome, out);
     }

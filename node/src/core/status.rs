@@ -56,10 +56,14 @@ pub struct Status {
     /// Units with fewer, in the whole cluster: of those the loss of a node, or of some, would lose the state.
     #[serde(default)]
     pub thin: usize,
+    /// Units that nobody serves, in the whole cluster: all who have their state are gone, and may come back with it, since it
+    /// is on their disks.
+    #[serde(default)]
+    pub unavailable: usize,
     /// Units of the cluster that have begun empty since this node started, since nobody was left who had their state.
     #[serde(default)]
     pub units_lost: u64,
-    /// Replicas that this node keeps for others; filled in by the driver.
+    /// Replicas that this node keeps, of its own units too if they are on disk; filled in by the driver.
     #[serde(default)]
     pub replicas_kept: u64,
     /// About how much memory they take; filled in by the driver.
@@ -307,6 +311,7 @@ pub(super) fn of(core: &NodeCore) -> Status {
         pause_worst_us: micros(Time(worst)),
         replicas: view.map_or(setup.replicas, |view| view.body.replicas),
         thin: view.map_or(0, |view| view.body.thin(&view.head)),
+        unavailable: view.map_or(0, |view| view.body.unavailable(&view.head)),
         units_lost: core.units_lost,
         replicas_kept: 0,
         replica_bytes: 0,

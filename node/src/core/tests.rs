@@ -24,6 +24,7 @@ fn setup() -> Setup {
         slots: 4,
         expected_nodes: 1,
         replicas: 1,
+        is_durable: false,
         plans: Vec::new(),
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use super::clock::Clock;
 use super::driver::Notice;
 use super::links::Links;
+use super::replicas::Replicas;
 use super::spills::Spills;
 use crate::core::link::LinkCredit;
 
@@ -60,6 +61,7 @@ pub(super) struct ContainerActor {
     alarm: Option<(Time, SpawnHandle)>,
     is_woken: Arc<AtomicBool>,
     spills: Spills,
+    replicas: Replicas,
 }
 
 /// A waker for the spouts of a container, and the flag by which its actor sees that it was used.
@@ -89,8 +91,7 @@ impl ContainerActor {
     pub(super) fn new(
         container: Container,
         number: u16,
-        links: Arc<Links>,
-        notices: mpsc::Sender<Notice>,
+        (links, replicas, notices): (Arc<Links>, Replicas, mpsc::Sender<Notice>),
         clock: Clock,
         is_woken: Arc<AtomicBool>,
         spills: Spills,
@@ -108,6 +109,7 @@ impl ContainerActor {
             alarm: None,
             is_woken,
             spills,
+            replicas,
         }
     }
 
@@ -202,6 +204,7 @@ impl ContainerActor {
                 let secured = crate::core::Input::Secured { handoff, epoch, units };
                 self.notify(Notice::Core(secured));
             }
+            Action::Replicate(body) => self.replicas.own(self.number, body),
             Action::Bury(letter) => self.notify(Notice::Bury(letter)),
             Action::Spill(id, bytes) => self.spills.keep(id, bytes),
             Action::Unspill(id) => self.spills.give(id),

@@ -592,6 +592,11 @@ fn tell(event: &Event) {
                 "nobody is left who had the state of some units: they begin empty"
             );
         }
+        Event::Unavailable(0) => tracing::info!("all units are served again, or will be soon"),
+        Event::Unavailable(units) => tracing::error!(
+            units,
+            "UNAVAILABLE: all who have the state of some units are gone; their events wait until one is back"
+        ),
         Event::HandoffFailed(node, why) => {
             tracing::error!(%node, "units cannot be taken over, it is tried again: {why}");
         }

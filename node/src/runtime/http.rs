@@ -338,6 +338,7 @@ mod tests {
             pause_worst_us: 0,
             replicas: 2,
             thin: 0,
+            unavailable: 0,
             units_lost: 0,
             replicas_kept: 0,
             replica_bytes: 0,

@@ -13,6 +13,7 @@ mod driver;
 mod http;
 mod identity;
 mod inlets;
+mod journal;
 mod links;
 mod net;
 mod replicas;
@@ -54,7 +55,7 @@ use self::replicas::Replicas;
 use self::shipped::shipped;
 use self::tables::Tables;
 use self::watch::Watch;
-use crate::config::NodeConfig;
+use crate::config::{Durability, NodeConfig};
 use crate::core::{Assignment, NodeCore, Setup};
 
 /// Notices that may wait for the driver.
@@ -242,6 +243,10 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let (askers, asker_queue) = mpsc::channel(64);
     let arbiters: Vec<_> = (0..config.containers).map(|_| Arbiter::new()).collect();
     let first = first_layout(&me, &config, &plans);
+    let is_durable = config.cluster.durability == Durability::Fsync;
+    let opened = replicas::open(&config.data_dir, is_durable, identity.run, Arc::clone(&first))?;
+    let stored_since = opened.since;
+    let replicas = Replicas::start(opened, Arc::clone(&links), notices.clone());
     let activities: Vec<_> = arbiters.iter().map(|_| pe::Activity::default()).collect();
     let containers: Arc<[_]> = (0..)
         .zip(arbiters.iter().zip(activities.clone()))
@@ -249,16 +254,18 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
             let (registry, plans, first) =
                 (Arc::clone(&registry), plans.clone(), Arc::clone(&first));
             let (links, notices) = (Arc::clone(&links), notices.clone());
-            let data_dir = config.data_dir.clone();
+            let (data_dir, replicas) = (config.data_dir.clone(), replicas.clone());
             ContainerActor::start_in_arbiter(&arbiter.handle(), move |ctx: &mut Context<_>| {
                 let (waker, is_woken) = actor::waker(ctx.address());
                 let mut container = Container::new(number, first, &registry, &plans, waker);
                 container.show_activity(activity);
                 let spills = actor::spills(ctx.address(), &data_dir, number);
-                ContainerActor::new(container, number, links, notices, clock, is_woken, spills)
+                let ways = (links, replicas, notices);
+                ContainerActor::new(container, number, ways, clock, is_woken, spills)
             })
         })
         .collect();
+    replicas.meet(Arc::clone(&containers));
     for container in containers.iter() {
         // An error says that the arbiter is gone; then the node ends soon.
         let _ = container.send(Meet(Arc::clone(&containers))).await;
@@ -268,6 +275,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         slots: config.cluster.slots,
         expected_nodes: config.cluster.expected_nodes,
         replicas: config.cluster.replicas,
+        is_durable,
         plans: plans.clone(),
     };
     // Not the faster preset, even on one machine: its nodes share processors that may all be busy.
@@ -289,6 +297,9 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let log = ViewLog::new(start, view_log_config())
         .map_err(|error| RunError::Disk(record_file.clone(), error.to_string()))?;
     let mut core = NodeCore::new(setup, membership, log, log_id);
+    if let Some(since) = stored_since {
+        core.stored(since);
+    }
     if let Some(offsets) = identity.offsets.clone()
         && !core.restore(offsets)
     {
@@ -300,7 +311,6 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let (control_swarm, control_commands) = mpsc::channel(256);
     let (data_swarm, data_commands) = mpsc::channel(256);
     let (events, net) = mpsc::channel(1024);
-    let replicas = Replicas::start(first, Arc::clone(&links), notices.clone());
     let shared = Shared {
         replicas,
         links,

@@ -1,23 +1,41 @@
-//! The replicas that a node keeps for others, on a thread of their own: a handler that takes its time must not
-//! hold up what others wait for, nor the other way round.
+//! The replicas that a node keeps, on a thread of their own: a handler that takes its time must not hold up what others
+//! wait for, nor the other way round.
+//!
+//! With a journal, what came while the disk was busy is written and synced together, and whatever follows from it is
+//! done after that.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
+use std::time::Duration;
 
+use actix::Addr;
 use bytes::Bytes;
-use membership::NodeId;
+use membership::{NodeId, Run};
 use pe::{Layout, ReplicaAction, ReplicaInput, ReplicaStore};
 use routing::{BatchHeader, FrameKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::RunError;
+use super::actor::{ContainerActor, Deliver};
 use super::driver::Notice;
+use super::journal::{Disk, Written};
 use super::links::Links;
 use crate::core::Input;
 
 /// What may wait for the thread, in KiB, before those who send are read no further.
 const WAITING_MAX: u32 = 64 << 10;
+
+/// So much is written at once; what comes then waits for the disk.
+const WRITE_MAX: usize = 8 << 20;
+
+/// A journal is not cleaned before so much was written since it was.
+const CLEAN_AFTER: u64 = 32 << 20;
+
+/// After this, a disk that was full is tried again.
+const FULL_AGAIN: Duration = Duration::from_secs(1);
 
 /// The door to the replicas of a node.
 #[derive(Clone)]
@@ -34,29 +52,99 @@ pub(super) struct Figures {
     bytes: AtomicU64,
 }
 
-/// An input, and the room that it takes.
-struct Order(ReplicaInput, Option<OwnedSemaphorePermit>);
+/// Something for the thread.
+enum Order {
+    /// An input, and the room that it takes.
+    Input(ReplicaInput, Option<OwnedSemaphorePermit>),
+    /// The containers of this node, before anything else.
+    Meet(Arc<[Addr<ContainerActor>]>),
+}
+
+/// Replicas that nobody has been given yet.
+pub(super) struct Opened {
+    store: ReplicaStore,
+    disk: Option<Disk>,
+    /// Since which life they are there, if they are on disk.
+    pub(super) since: Option<Run>,
+    first: Vec<ReplicaAction>,
+}
+
+/// Opens what is on disk, if replicas are to be there. What cannot be relied on is put aside, and the node goes on as one
+/// that has nothing.
+pub(super) fn open(
+    data_dir: &Path,
+    is_durable: bool,
+    run: Run,
+    first: Arc<Layout>,
+) -> Result<Opened, RunError> {
+    if !is_durable {
+        let store = ReplicaStore::new(first);
+        return Ok(Opened { store, disk: None, since: None, first: Vec::new() });
+    }
+    let folder = data_dir.join("replicas");
+    let failed = |error| RunError::disk(&folder, &error);
+    let segments = Disk::segments(&folder).map_err(failed)?;
+    if !segments.is_empty() {
+        let sources = segments.iter().map(|(number, file)| (*number, file));
+        match ReplicaStore::recover(Arc::clone(&first), CLEAN_AFTER, sources) {
+            Ok((store, recovered)) => {
+                let (units, bytes) = store.size();
+                tracing::info!(units, bytes, "replicas are back from disk");
+                let disk = Disk::go_on(&folder, &recovered).map_err(failed)?;
+                let since = Some(Run(recovered.made));
+                return Ok(Opened { store, disk: Some(disk), since, first: Vec::new() });
+            }
+            Err(error) => {
+                let aside = data_dir.join(format!("replicas.damaged-{}", run.0));
+                std::fs::rename(&folder, &aside).map_err(failed)?;
+                tracing::error!(
+                    "replicas on disk cannot be relied on: {error}; they are put aside in {}, and this node goes on \
+                     as one that has lost its disk",
+                    aside.display(),
+                );
+            }
+        }
+    }
+    let disk = Some(Disk::begin(&folder).map_err(failed)?);
+    let mut actions = Vec::new();
+    let store = ReplicaStore::with_journal(first, CLEAN_AFTER, run.0, &mut actions);
+    Ok(Opened { store, disk, since: Some(run), first: actions })
+}
 
 impl Replicas {
     /// Starts the thread; it ends with the last door.
-    pub(super) fn start(
-        first: Arc<Layout>,
-        links: Arc<Links>,
-        notices: mpsc::Sender<Notice>,
-    ) -> Self {
+    pub(super) fn start(opened: Opened, links: Arc<Links>, notices: mpsc::Sender<Notice>) -> Self {
         let (orders, taken) = channel();
         let figures = Arc::<Figures>::default();
-        let keeper = Keeper { links, notices, figures: Arc::clone(&figures) };
+        let Opened { store, disk, first, .. } = opened;
+        let keeper = Keeper {
+            links,
+            notices,
+            figures: Arc::clone(&figures),
+            containers: Arc::new([]),
+            disk,
+            held: Vec::new(),
+        };
         thread::Builder::new()
             .name("replicas".to_owned())
-            .spawn(move || keeper.run(ReplicaStore::new(first), &taken))
+            .spawn(move || keeper.run(store, first, &taken))
             .expect("a node can start a thread");
         Self { orders, room: Arc::new(Semaphore::new(WAITING_MAX as usize)), figures }
     }
 
+    /// Says who the containers of this node are, before anything else.
+    pub(super) fn meet(&self, containers: Arc<[Addr<ContainerActor>]>) {
+        self.give(Order::Meet(containers));
+    }
+
     /// Something that the core of the node wants done.
     pub(super) fn order(&self, input: ReplicaInput) {
-        self.give(Order(input, None));
+        self.give(Order::Input(input, None));
+    }
+
+    /// A message from a container of this node about units that are its own.
+    pub(super) fn own(&self, container: u16, body: Vec<u8>) {
+        self.give(Order::Input(ReplicaInput::Own { container, body: body.into() }, None));
     }
 
     /// A message from the owner of units; waits while too many wait.
@@ -65,7 +153,7 @@ impl Replicas {
         let Ok(permit) = Arc::clone(&self.room).acquire_many_owned(size).await else { return };
         // The frame that it came in is kept no longer than it waits, and that is counted.
         let input = ReplicaInput::Arrived { node, container: header.from, body };
-        self.give(Order(input, Some(permit)));
+        self.give(Order::Input(input, Some(permit)));
     }
 
     /// How many units are kept, and about how many bytes they take.
@@ -86,25 +174,76 @@ struct Keeper {
     links: Arc<Links>,
     notices: mpsc::Sender<Notice>,
     figures: Arc<Figures>,
+    containers: Arc<[Addr<ContainerActor>]>,
+    disk: Option<Disk>,
+    /// What waits until the disk has what went before.
+    held: Vec<ReplicaAction>,
 }
 
 impl Keeper {
-    fn run(self, mut store: ReplicaStore, orders: &Receiver<Order>) {
-        let mut actions = Vec::new();
+    fn run(mut self, mut store: ReplicaStore, first: Vec<ReplicaAction>, orders: &Receiver<Order>) {
+        let mut actions = first;
         loop {
-            let Order(input, permit) = match orders.try_recv() {
+            actions.drain(..).for_each(|action| self.act(action));
+            let is_much = self.disk.as_ref().is_some_and(|disk| disk.waiting() >= WRITE_MAX);
+            let order = if is_much { Err(TryRecvError::Empty) } else { orders.try_recv() };
+            let order = match order {
                 Ok(order) => order,
                 Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) if !self.write() => return,
+                Err(TryRecvError::Empty) if is_much => continue,
                 Err(TryRecvError::Empty) => {
                     self.show(&store);
                     let Ok(order) = orders.recv() else { return };
                     order
                 }
             };
-            store.step(input, &mut actions);
-            actions.drain(..).for_each(|action| self.act(action));
-            drop(permit);
+            match order {
+                Order::Meet(containers) => self.containers = containers,
+                Order::Input(input, permit) => {
+                    store.step(input, &mut actions);
+                    drop(permit);
+                }
+            }
         }
+    }
+
+    /// Writes what waits for the disk, and does what waited for that; whether the node goes on.
+    fn write(&mut self) -> bool {
+        let Some(disk) = &mut self.disk else { return true };
+        let mut is_full = false;
+        loop {
+            match disk.write() {
+                Ok(Written::All) => break,
+                Ok(Written::Full) => {
+                    if !is_full {
+                        is_full = true;
+                        tracing::error!(
+                            "ENOSPC: sources paused: the disk takes no more replicas, so nothing is acknowledged"
+                        );
+                    }
+                    // Nothing is taken in meanwhile: whoever sends is held back by that.
+                    if self.notices.is_closed() {
+                        return false;
+                    }
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "nothing says when there is room again"
+                    )]
+                    thread::sleep(FULL_AGAIN);
+                }
+                Err(error) => {
+                    // What a disk says after it has failed once to sync is not to be relied on.
+                    let _ = self.notices.blocking_send(Notice::DiskFailed(error));
+                    return false;
+                }
+            }
+        }
+        if is_full {
+            tracing::info!("the disk takes replicas again");
+        }
+        std::mem::take(&mut self.held).into_iter().for_each(|action| self.act_now(action));
+        true
     }
 
     fn show(&self, store: &ReplicaStore) {
@@ -113,7 +252,19 @@ impl Keeper {
         self.figures.bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    fn act(&self, action: ReplicaAction) {
+    fn act(&mut self, action: ReplicaAction) {
+        let Some(disk) = &mut self.disk else { return self.act_now(action) };
+        match action {
+            ReplicaAction::Log(bytes) => disk.append(bytes),
+            ReplicaAction::Segment(number, start) => disk.segment(number, start),
+            ReplicaAction::Discard(below) => disk.discard(below),
+            ReplicaAction::Send(..) | ReplicaAction::Tell(..) | ReplicaAction::Chunk { .. } => {
+                self.held.push(action);
+            }
+        }
+    }
+
+    fn act_now(&self, action: ReplicaAction) {
         match action {
             ReplicaAction::Send(node, frame) => {
                 if let Err(lost) = self.links.send_frame(node, FrameKind::Batches, frame) {
@@ -121,9 +272,19 @@ impl Keeper {
                     self.tell(Input::Broken(node));
                 }
             }
+            ReplicaAction::Tell(container, body) => {
+                if let Some(container) = self.containers.get(usize::from(container)) {
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "there is one answer for each of the few messages that may be under way"
+                    )]
+                    container.do_send(Deliver(pe::Input::Replicated(body)));
+                }
+            }
             ReplicaAction::Chunk { handoff, bytes, kind } => {
                 self.tell(Input::Chunk { handoff, kind, bytes });
             }
+            ReplicaAction::Log(_) | ReplicaAction::Segment(..) | ReplicaAction::Discard(_) => {}
         }
     }
 

@@ -107,6 +107,8 @@ pub enum Input {
         /// Which.
         units: Vec<Unit>,
     },
+    /// The answer to [`Action::Replicate`].
+    Replicated(Vec<u8>),
     /// Units do not come, or begin anew: what is here of them is dropped.
     Discard(Vec<Unit>),
     /// A partition is ours from now on.
@@ -199,6 +201,8 @@ pub enum Action {
         /// Which.
         units: Vec<Unit>,
     },
+    /// Something for the replicas that this node itself keeps of what it owns.
+    Replicate(Vec<u8>),
     /// The answer to [`Input::Explain`].
     Explained {
         /// What was asked.

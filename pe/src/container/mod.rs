@@ -166,6 +166,7 @@ impl Container {
             Input::Release(handoff) => self.release(handoff, out),
             Input::Stage { handoff, bytes } => self.stage(handoff, &bytes, out),
             Input::Whole { handoff, units } => self.staged_whole(handoff, units, out),
+            Input::Replicated(body) => self.replicated(self.desk.me.node, &body, out),
             Input::Discard(units) => {
                 self.forget_replicas(&units);
                 self.discard(units);

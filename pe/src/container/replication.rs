@@ -157,6 +157,11 @@ impl Follower {
         out: &mut Vec<Action>,
     ) {
         self.sent += 1;
+        if node == desk.me.node {
+            let mut body = Vec::new();
+            message.write(self.sent, &mut body);
+            return out.push(Action::Replicate(body));
+        }
         let header = BatchHeader {
             from: desk.me.container,
             epoch: desk.layout.epoch.0,

@@ -24,6 +24,11 @@ pub(crate) struct UnitLog {
 }
 
 impl UnitLog {
+    /// What was compacted, and came back from a disk.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), limit: 2 * bytes.len() }
+    }
+
     /// Adds a record that was read.
     pub(crate) fn push(&mut self, record: &[u8]) {
         self.bytes.extend_from_slice(record);

@@ -1,11 +1,12 @@
 //! What a replica takes in, and from when on it does not.
 
 use membership::Time;
+use proptest::prelude::*;
 use routing::{Frame, FrameHeader, FrameKind, seal};
 
 use super::*;
 use crate::chunk::ChunkWriter;
-use crate::layout::{Home, Place};
+use crate::layout::{Home, Place, Sets};
 
 const SLOTS: usize = 16;
 
@@ -21,6 +22,21 @@ fn node(number: u64) -> NodeId {
     NodeId(number)
 }
 
+/// That of a view in which node 9 is alone.
+fn layout(epoch: u64, sets: Sets) -> Layout {
+    let place = Place {
+        node: node(9),
+        since: Epoch(0),
+        containers: 1,
+        number: 1,
+        is_drained: false,
+        is_active: true,
+    };
+    let slots = vec![Home::first(node(9)); SLOTS];
+    let (none, no_tasks) = (Vec::new(), Vec::new());
+    Layout::new(Epoch(epoch), node(9), vec![place], slots, no_tasks, &[], none).with_sets(sets)
+}
+
 struct Kept {
     store: ReplicaStore,
     said: BTreeMap<u64, u64>,
@@ -28,18 +44,8 @@ struct Kept {
 
 impl Kept {
     fn new() -> Self {
-        let place = Place {
-            node: node(9),
-            since: Epoch(0),
-            containers: 1,
-            number: 1,
-            is_drained: false,
-            is_active: true,
-        };
-        let slots = vec![Home::first(node(9)); SLOTS];
-        let (none, no_tasks) = (Vec::new(), Vec::new());
-        let layout = Layout::new(Epoch(0), node(9), vec![place], slots, no_tasks, &[], none);
-        Self { store: ReplicaStore::new(Arc::new(layout)), said: BTreeMap::new() }
+        let store = ReplicaStore::new(Arc::new(layout(0, Sets::default())));
+        Self { store, said: BTreeMap::new() }
     }
 
     /// An owner says something; gives what is refused, or nothing if there is no answer.
@@ -182,4 +188,201 @@ fn bytes_of_a_liar_do_no_harm() {
         kept.store.step(input, &mut Vec::new());
     }
     assert_eq!(kept.store.size().0, 0);
+}
+
+/// A store on a disk.
+struct OnDisk {
+    kept: Kept,
+    files: BTreeMap<u64, Vec<u8>>,
+    /// How long the newest segment was before the last step.
+    before: usize,
+}
+
+type State = Vec<(Unit, Epoch, Option<Written>, Option<Written>)>;
+type Written = (Epoch, Owner, Vec<u8>);
+
+fn state(store: &mut ReplicaStore) -> State {
+    let slots = (0..).map(Unit::Slot).zip(&mut store.slots);
+    let owned = |(epoch, owner, bytes): (Epoch, Owner, &[u8])| (epoch, owner, bytes.to_vec());
+    let all = slots.map(|(unit, kept)| {
+        let Image { unit, promised, whole, incoming } = kept.image(unit);
+        (unit, promised, whole.map(owned), incoming.map(owned))
+    });
+    all.collect()
+}
+
+impl OnDisk {
+    fn new(clean_after: u64) -> Self {
+        let mut kept = Kept::new();
+        let mut out = Vec::new();
+        let layout = Arc::clone(&kept.store.layout);
+        kept.store = ReplicaStore::with_journal(layout, clean_after, 1, &mut out);
+        let mut disk = Self { kept, files: BTreeMap::new(), before: 0 };
+        disk.act(out);
+        disk
+    }
+
+    fn act(&mut self, out: Vec<ReplicaAction>) {
+        self.before = self.files.last_key_value().map_or(0, |(_, bytes)| bytes.len());
+        for action in out {
+            match action {
+                ReplicaAction::Log(bytes) => {
+                    self.files.last_entry().unwrap().get_mut().extend(bytes);
+                }
+                ReplicaAction::Segment(number, start) => {
+                    self.before = 0;
+                    self.files.insert(number, start);
+                }
+                ReplicaAction::Discard(below) => self.files.retain(|number, _| *number >= below),
+                ReplicaAction::Send(..) | ReplicaAction::Tell(..) | ReplicaAction::Chunk { .. } => {
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, input: ReplicaInput) {
+        let mut out = Vec::new();
+        self.kept.store.step(input, &mut out);
+        self.act(out);
+    }
+
+    /// An owner does something with a key.
+    fn play(&mut self, (what, owner, key, value): (u8, u64, u64, u64)) {
+        let (unit, chunk) = record(key, value);
+        let epoch = Epoch(1 + value % 8);
+        let message = match what {
+            0 => ToReplica::Begin(vec![(unit, epoch)]),
+            1 => ToReplica::Continue(vec![(unit, epoch)]),
+            2 => ToReplica::Whole(vec![unit]),
+            3 => {
+                let (handoff, units) = (value, vec![unit]);
+                return self.step(ReplicaInput::Copy { handoff, units, epoch });
+            }
+            _ => ToReplica::Records(&chunk),
+        };
+        let sequence = self.kept.said.entry(owner).or_insert(1 << SEQUENCE_BITS);
+        *sequence += 1;
+        let mut body = Vec::new();
+        message.write(*sequence, &mut body);
+        self.step(ReplicaInput::Arrived { node: node(owner), container: 0, body: body.into() });
+    }
+
+    fn recover(&self) -> Result<(ReplicaStore, Recovered), JournalError> {
+        let layout = Arc::clone(&self.kept.store.layout);
+        let files = self.files.iter().map(|(number, bytes)| (*number, &bytes[..]));
+        ReplicaStore::recover(layout, 1 << 10, files)
+    }
+}
+
+fn plays() -> impl Strategy<Value = Vec<(u8, u64, u64, u64)>> {
+    prop::collection::vec((0u8..8, 1u64..3, 0u64..6, 0u64..100), 1..120)
+}
+
+proptest! {
+    /// What is read again is what was there, however often it was cleaned, and goes on as it would have.
+    #[test]
+    fn a_journal_gives_back_what_was_kept(first in plays(), then in plays()) {
+        let mut disk = OnDisk::new(1 << 10);
+        first.into_iter().for_each(|play| disk.play(play));
+        let (mut store, recovered) = disk.recover().unwrap();
+        prop_assert_eq!(state(&mut store), state(&mut disk.kept.store));
+        prop_assert_eq!(recovered.made, 1);
+        let last = disk.files.last_key_value().unwrap();
+        prop_assert_eq!((recovered.segment, recovered.len), (*last.0, last.1.len() as u64));
+        // Both go on, on their own disks.
+        store.last = disk.kept.store.last.clone();
+        let kept = Kept { store, said: disk.kept.said.clone() };
+        let mut again = OnDisk { kept, files: disk.files.clone(), before: 0 };
+        for play in then {
+            disk.play(play);
+            again.play(play);
+        }
+        let (mut one, mut two) = (disk.recover().unwrap().0, again.recover().unwrap().0);
+        prop_assert_eq!(state(&mut one), state(&mut two));
+    }
+
+    /// What was being written when the machine stopped is short, or zeros: then what was before it is there.
+    #[test]
+    fn what_was_being_written_is_left_out(
+        first in plays(), last in (4u8..8, 1u64..3, 0u64..6, 0u64..100), cut in 0usize..400, zeros in 0usize..2,
+    ) {
+        let mut disk = OnDisk::new(1 << 10);
+        first.into_iter().for_each(|play| disk.play(play));
+        let before = state(&mut disk.kept.store);
+        let files = disk.files.clone();
+        disk.play(last);
+        // Nothing is discarded before what goes before is synced.
+        for (number, bytes) in files {
+            disk.files.entry(number).or_insert(bytes);
+        }
+        let start = disk.before;
+        let number = *disk.files.last_key_value().unwrap().0;
+        let newest = disk.files.last_entry().unwrap().into_mut();
+        let whole = newest.len();
+        let cut = start + cut % (whole - start);
+        newest.truncate(cut);
+        newest.resize(cut + zeros * (whole - cut), 0);
+        // Of a step that began to clean, some entries may be there.
+        let (mut store, recovered) = disk.recover().unwrap();
+        prop_assert!(recovered.segment < number || recovered.len <= cut as u64);
+        if start > 0 {
+            let after = state(&mut store);
+            prop_assert!(after == before || after == state(&mut disk.kept.store));
+        }
+    }
+
+    /// Whichever bit is another, it is noticed.
+    #[test]
+    fn a_bit_that_is_another_is_found(plays in plays(), at in any::<prop::sample::Index>(), bit in 0u32..8) {
+        let mut disk = OnDisk::new(1 << 10);
+        plays.into_iter().for_each(|play| disk.play(play));
+        let all: usize = disk.files.values().map(Vec::len).sum();
+        let mut at = at.index(all);
+        for bytes in disk.files.values_mut() {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+                break;
+            }
+            at -= bytes.len();
+        }
+        prop_assert!(disk.recover().is_err());
+    }
+}
+
+#[test]
+fn segments_that_are_missing_are_missed() {
+    let mut disk = OnDisk::new(1 << 10);
+    let plays = |disk: &mut OnDisk| {
+        for value in 0..200 {
+            disk.play((0, 1, value % 6, 3));
+            disk.play((4, 1, value % 6, value));
+        }
+    };
+    plays(&mut disk);
+    let newest = *disk.files.last_key_value().unwrap().0;
+    assert!(newest > 2, "it was cleaned: {newest}");
+    let first = *disk.files.first_key_value().unwrap().0;
+    let second = disk.files[&first].clone();
+    disk.files.insert(newest + 2, second);
+    assert!(matches!(disk.recover(), Err(JournalError::Missing { .. })));
+    disk.files.clear();
+    assert!(disk.recover().is_err());
+}
+
+/// A unit whose last copies were lost began anew. Of what was kept of it before, nothing is given any more.
+#[test]
+fn what_is_of_before_a_unit_began_anew_is_dropped() {
+    let mut kept = Kept::new();
+    let (unit, chunk) = record(1, 10);
+    kept.say(1, &ToReplica::Begin(vec![(unit, Epoch(3))]));
+    kept.say(1, &ToReplica::Records(&chunk));
+    kept.say(1, &ToReplica::Whole(vec![unit]));
+    let lay = |kept: &mut Kept, sets: Vec<Epoch>| {
+        let sets = Sets { kept: BTreeMap::from([(unit, sets)]), ..Sets::default() };
+        kept.store.step(ReplicaInput::Laid(Arc::new(layout(6, sets))), &mut Vec::new());
+    };
+    lay(&mut kept, vec![Epoch(3), Epoch(6)]);
+    assert_eq!(kept.give(unit, 3), [10]);
+    lay(&mut kept, vec![Epoch(5)]);
+    assert_eq!(kept.give(unit, 5), [0; 0]);
 }

@@ -369,6 +369,8 @@ impl Cluster {
                 let to = ContainerId { node: from.node, container: number };
                 self.push(Way::Near(from, to), Thing::Input(to, input));
             }
+            // Nothing is on disk here.
+            Action::Replicate(_) => {}
             Action::Send(to, mut frame) => {
                 let sequence = self.sequences.entry((from.node, to)).or_default();
                 seal(&mut frame, FrameKind::Batches, *sequence);

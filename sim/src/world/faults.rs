@@ -13,9 +13,13 @@ use super::{Due, Missed, Rule, Undo, World};
 use crate::disk::Disk;
 use crate::fault::{Deed, Fault};
 use crate::flaw::Flaw;
+use crate::process::Process;
 
 /// The most machines that join in a run.
 const MACHINES_MAX: usize = 12;
+
+/// How long after the one before it a machine is started again, when all were down.
+const LATER: Duration = Duration::from_millis(150);
 
 /// The fewest that stay when one leaves.
 const STAY: usize = 3;
@@ -111,12 +115,44 @@ impl World {
                 at.disk.slower = *by;
                 self.later(lasts, Undo::Disk(*machine));
             }
+            Deed::Blackout => {
+                for machine in 0..self.machines.len() {
+                    if self.is_up(machine) {
+                        self.crash(machine, false);
+                        self.machines[machine].is_due = true;
+                        let turn = u32::try_from(machine).expect("few machines");
+                        self.later(lasts + turn * LATER, Undo::Start(machine));
+                    }
+                }
+            }
+            Deed::Rot(machine) => {
+                if !self.is_up(*machine) || !self.all_is_kept_twice() {
+                    return false;
+                }
+                self.crash(*machine, false);
+                self.machines[*machine].is_due = true;
+                self.later(lasts, Undo::Start(*machine));
+                return self.machines[*machine].disk.journal.rot(&mut self.disks);
+            }
+            Deed::FullDisk(machine) => {
+                let Some(at) = self.machines.get_mut(*machine) else { return false };
+                at.disk.is_full = true;
+                self.later(lasts, Undo::Full(*machine));
+            }
         }
         true
     }
 
     fn is_up(&self, machine: usize) -> bool {
         self.machines.get(machine).is_some_and(|at| at.is_up())
+    }
+
+    /// Whether what is on one disk is on another as well, and nothing is on its way.
+    fn all_is_kept_twice(&self) -> bool {
+        let Some(view) = self.referee.newest() else { return false };
+        let are_up = self.machines.iter().all(|at| at.is_up() || at.has_left);
+        let (head, body) = (&view.head, &view.body);
+        are_up && head.seats.len() > 1 && body.thin(head) == 0 && body.moving() == 0
     }
 
     /// Whether a disk can be lost without a majority of the voters being lost for good.
@@ -162,6 +198,10 @@ impl World {
                             self.persisted(machine, stamp);
                             continue;
                         }
+                        Missed::Journaled => {
+                            self.step(machine, Process::journaled);
+                            continue;
+                        }
                         Missed::Kept => {
                             self.step(machine, |process, step, out| {
                                 process.step(step, Input::Kept, out);
@@ -182,6 +222,7 @@ impl World {
             }
             Undo::Lift(rule) => self.network.lift(rule),
             Undo::Disk(machine) => self.machines[machine].disk.slower = Duration::ZERO,
+            Undo::Full(machine) => self.machines[machine].disk.is_full = false,
         }
     }
 
@@ -193,6 +234,7 @@ impl World {
             self.undo(Undo::Start(machine));
             self.undo(Undo::Resume(machine));
             self.undo(Undo::Disk(machine));
+            self.undo(Undo::Full(machine));
         }
     }
 }

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use membership::view_log::{Head, LogId, Seat, Seats, State};
-use membership::{Epoch, Member, NodeId};
+use membership::{Epoch, Member, NodeId, Run};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Assignment, Came, Cause, Set, Share, is_active, may_own, seat_of};
+use super::{Assignment, Came, Cause, Copies, Set, Share, is_active, may_own, seat_of};
 
 /// The body that follows `before`, for the members of `next`.
 pub(super) fn next(
@@ -28,9 +28,13 @@ pub(super) fn next(
     after.anew.retain(|&node, anew| next.seat(node).is_some_and(|seat| seat.since < *anew));
     after.bereave(head, next);
     after.drained.retain(|&log| seat_of(next, log).is_some());
+    after.stores.retain(|&log, _| seat_of(next, log).is_some());
     let seats = Seats::new(next);
     let installed = installed(causes);
-    let mut world = World { before: head, after: next, seats, installed, is_urgent: false };
+    let stores = after.stores.clone();
+    let is_durable = after.is_durable;
+    let mut world =
+        World { before: head, after: next, seats, stores, is_durable, installed, is_urgent: false };
     after.activate(&world);
     world.is_urgent = after.shares().any(|(_, share)| world.is_to_be_taken_over(share));
     after.move_slots(&world);
@@ -45,8 +49,11 @@ pub(super) fn next(
 struct World<'h> {
     before: &'h Head,
     after: &'h Head,
-    /// The seats of `after`.
+    /// The seats of `after`, and what their members have on their disks.
     seats: Seats<'h>,
+    stores: BTreeMap<LogId, Run>,
+    /// Whether who is gone may come back with its copies.
+    is_durable: bool,
     /// The units whose next sets have installed.
     installed: BTreeMap<Unit, Epoch>,
     /// Whether there are units that nobody serves and somebody can take over: that goes first, and what has an owner
@@ -65,7 +72,8 @@ fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
         | Cause::Broken(..)
         | Cause::Drained(_)
         | Cause::Inherited(..)
-        | Cause::Forgot(_) => None,
+        | Cause::Forgot(_)
+        | Cause::Stored(..) => None,
     });
     // By several nodes that each claim it, the highest epoch: it is the one that may be pending.
     let mut installed = BTreeMap::new();
@@ -115,13 +123,16 @@ impl World<'_> {
         self.designated(unit, share).filter(|_| stays).unwrap_or(found)
     }
 
+    /// Who has a copy of a unit.
+    fn left(&self, share: &Share) -> Vec<&Seat> {
+        Copies { seats: &self.seats, stores: &self.stores }.of(share)
+    }
+
     /// Who goes on with a unit whose owner is gone: the first that has a replica.
     fn heir(&self, share: &Share) -> Option<&Seat> {
-        let of = |&log| share.active.seat(log, &self.seats);
-        let left = || share.active.logs.iter().filter_map(of);
-        left()
-            .find(|seat| is_active(seat))
-            .or_else(|| left().find(|seat| may_own(self.after, seat)))
+        let left = self.left(share);
+        let find = |is: &dyn Fn(&Seat) -> bool| left.iter().copied().find(|seat| is(seat));
+        find(&is_active).or_else(|| find(&|seat| may_own(self.after, seat)))
     }
 
     /// Who is to have replicas of a unit beside its owner: those that come first by a number drawn for the unit and
@@ -159,11 +170,13 @@ impl World<'_> {
         let next = share.next.as_ref().filter(|next| next.is_whole(&self.seats));
         let has_it = |&log: &LogId| share.active.seat(log, &self.seats).is_some();
         if !self.is_served(share) {
-            if share.survivors(&self.seats).is_empty() {
+            let left = self.left(share);
+            if left.is_empty() && !self.is_durable {
                 // Nobody is left who could say what it held.
                 *share = Share { active: wanted(), next: None, came: None };
                 return;
             }
+            // Without any who is left, it waits until one comes back, and what comes for it waits somewhere.
             let Some(heir) = self.heir(share) else {
                 // Those that are left leave as well, and give it to somebody else.
                 if next.is_none() {
@@ -171,11 +184,11 @@ impl World<'_> {
                 }
                 return;
             };
-            // Whoever was on its way to have it has it from one that is left. Otherwise those that are left go on
-            // with it; where else it should be is for later.
-            if next.is_none() {
-                let others = share.active.logs.iter().copied().filter(has_it);
-                let others = others.filter(|&log| log != heir.log);
+            // Whoever was on its way to have it has it from one that is left. Otherwise, and after it was with nobody,
+            // those that are left go on with it; where else it should be is for later.
+            let has_copy = |next: &&Set| left.iter().any(|seat| seat.log == next.owner());
+            if next.filter(|next| !self.is_durable || has_copy(next)).is_none() {
+                let others = left.iter().map(|seat| seat.log).filter(|&log| log != heir.log);
                 let logs = std::iter::once(heir.log).chain(others).collect();
                 share.next = Some(set(logs, container_at(unit, heir)));
             }
@@ -300,6 +313,9 @@ impl Assignment {
             }
             Cause::Forgot(disk) => {
                 self.heirs.remove(disk);
+            }
+            Cause::Stored(log, since) => {
+                self.stores.insert(*log, *since);
             }
         }
     }

@@ -8,10 +8,15 @@ use pe::topology::Plan;
 use pe::{Duty, Home, Layout, Place, Sets};
 use routing::ContainerId;
 
-use super::{Assignment, Share, View, is_active};
+use super::{Assignment, Setup, Share, View, is_active};
 
 /// Where everything lives under a view.
-pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> Layout {
+pub(in super::super) fn layout(
+    view: &View,
+    me: NodeId,
+    store: Option<LogId>,
+    plans: &[Arc<Plan>],
+) -> Layout {
     let (head, body) = (&view.head, &view.body);
     let places = head.seats.iter().map(|seat| Place {
         node: seat.node(),
@@ -49,13 +54,16 @@ pub(in super::super) fn layout(view: &View, me: NodeId, plans: &[Arc<Plan>]) -> 
         plans,
         body.topologies.iter().map(|topology| topology.phase).collect(),
     )
-    .with_sets(sets(view, me, &seats))
+    .with_sets(sets(view, me, store, &seats))
 }
 
-/// What a node has to do with replicas.
-fn sets(view: &View, me: NodeId, seats: &Seats<'_>) -> Sets {
+/// What a node has to do with replicas. With a store on its disk, it keeps what that was given since one of its lives,
+/// also while it is no member, and is one of those who keep what it owns.
+fn sets(view: &View, me: NodeId, store: Option<LogId>, seats: &Seats<'_>) -> Sets {
     let mut sets = Sets::default();
     let mine = view.head.seat(me).map(|seat| seat.log);
+    let is_stored =
+        |log: &LogId| store.is_some_and(|store| store.disk == log.disk && store.run <= log.run);
     for (unit, share) in view.body.shares() {
         if share.is_waiting(seats) {
             sets.waiting.insert(unit);
@@ -63,21 +71,22 @@ fn sets(view: &View, me: NodeId, seats: &Seats<'_>) -> Sets {
         let all = std::iter::once((true, &share.active));
         for (is_active, set) in all.chain(share.next.iter().map(|next| (false, next))) {
             let is_mine = |log| set.logs.contains(&log) && set.seat(log, seats).is_some();
-            if !mine.is_some_and(is_mine) {
-                continue;
+            let is_mine = mine.is_some_and(is_mine);
+            if is_mine || set.logs.iter().any(is_stored) {
+                sets.kept.entry(unit).or_default().push(set.epoch);
             }
-            sets.kept.entry(unit).or_default().push(set.epoch);
-            if mine == Some(set.owner()) {
+            if is_mine && mine == Some(set.owner()) {
                 // Of one that is gone nothing is known but its disk, and nobody waits for long: a view without it
                 // is on its way. Until then it is waited for under no name.
                 let others = set.others().iter();
                 let node = |log: &LogId| set.seat(*log, seats).map_or(NodeId(0), Seat::node);
+                let own = view.body.is_durable.then_some(me);
                 sets.duties.push(Duty {
                     unit,
                     container: set.container,
                     is_active,
                     epoch: set.epoch,
-                    replicas: others.map(node).collect(),
+                    replicas: own.into_iter().chain(others.map(node)).collect(),
                 });
             }
         }
@@ -90,9 +99,15 @@ impl Assignment {
     ///
     /// # Errors
     /// What differs, for people.
-    pub(in super::super) fn fits(&self, plans: &[Arc<Plan>], slots: u32) -> Result<(), String> {
-        if self.slots.len() != slots as usize {
+    pub(in super::super) fn fits(&self, setup: &Setup) -> Result<(), String> {
+        let Setup { plans, slots, is_durable, .. } = setup;
+        if self.slots.len() != *slots as usize {
             return Err(format!("the cluster has {} slots, this node {slots}", self.slots.len()));
+        }
+        if self.is_durable != *is_durable {
+            let show = |is_durable| if is_durable { "fsync" } else { "memory" };
+            let (theirs, ours) = (show(self.is_durable), show(*is_durable));
+            return Err(format!("the cluster has the durability {theirs}, this node {ours}"));
         }
         let theirs: Vec<_> = self.topologies.iter().map(|t| (t.name.as_str(), t.hash)).collect();
         let ours: Vec<_> = plans.iter().map(|plan| (plan.name.as_str(), plan.hash)).collect();

@@ -9,7 +9,7 @@ use membership::Epoch;
 use membership::view_log::{Head, Seats};
 use pe::{CONTAINERS_MAX, Phase};
 
-use super::{Assignment, Set, Share, TopologyState, may_own};
+use super::{Assignment, Copies, Set, Share, TopologyState, may_own};
 
 /// The most copies of a unit.
 const COPIES_MAX: usize = 7;
@@ -81,6 +81,7 @@ pub(super) fn check_next(
     if after.slots.len() != before.slots.len()
         || after.expected_nodes != before.expected_nodes
         || after.replicas != before.replicas
+        || after.is_durable != before.is_durable
     {
         return Err("it has other settings of the cluster");
     }
@@ -100,8 +101,9 @@ pub(super) fn check_next(
         return Err("it has other topologies, or one that went back");
     }
     let changed = before.shares().zip(after.shares()).filter(|(one, two)| one != two);
+    let copies = before.copies(&seats);
     for ((unit, share), (other, next)) in changed {
-        if unit != other || !may_follow(share, next, (head, &seats)) {
+        if unit != other || !may_follow(share, next, head, &copies, before.is_durable) {
             return Err("a unit changed in a way that it may not");
         }
     }
@@ -129,8 +131,15 @@ fn follows(before: &TopologyState, after: &TopologyState, is_begun_anew: bool) -
 }
 
 /// The changes of a unit: a next set is named, or named anew; a next set becomes active; or the unit
-/// begins empty, since no member has a copy.
-fn may_follow(before: &Share, after: &Share, (head, seats): (&Head, &Seats<'_>)) -> bool {
+/// begins empty, since no member has a copy and none can come back.
+fn may_follow(
+    before: &Share,
+    after: &Share,
+    head: &Head,
+    copies: &Copies<'_>,
+    is_durable: bool,
+) -> bool {
+    let seats = copies.seats;
     let is_new = |set: &Set| {
         set.epoch == head.number && seats.of(set.owner()).is_some_and(|seat| may_own(head, seat))
     };
@@ -147,6 +156,6 @@ fn may_follow(before: &Share, after: &Share, (head, seats): (&Head, &Seats<'_>))
         let is_marked = after.came == before.came || after.came.as_ref().is_none_or(came);
         return is_marked && after.next.as_ref().is_none_or(is_new);
     }
-    let is_lost = before.survivors(seats).is_empty();
+    let is_lost = !is_durable && copies.of(before).is_empty();
     is_lost && is_new(&after.active) && after.next.is_none() && after.came.is_none()
 }

@@ -71,6 +71,8 @@ fn first() -> (Head, Assignment) {
     let mut body = Assignment {
         expected_nodes: 2,
         replicas: 1,
+        is_durable: false,
+        stores: BTreeMap::new(),
         slots,
         topologies: vec![topology],
         anew: BTreeMap::new(),
@@ -357,7 +359,63 @@ fn who_was_taken_off_and_is_back_has_no_replica_any_more() {
     for slot in owned {
         let share = &back.1.slots[usize::from(slot)];
         assert!(share.is_waiting(&seats), "it has dropped what it had");
-        assert_eq!(share.survivors(&seats), [log(1, 1)]);
+        let left: Vec<_> = back.1.copies(&seats).of(share).iter().map(|seat| seat.log).collect();
+        assert_eq!(left, [log(1, 1)]);
+    }
+}
+
+/// Two nodes that keep replicas on their disks, since their first lives.
+fn two_on_disk() -> (Head, Assignment) {
+    let two = [(1, 1, ACTIVE), (2, 1, ACTIVE)];
+    let mut one = first();
+    (one.1.replicas, one.1.is_durable) = (2, true);
+    let at = settle(one, &two);
+    let stored = [1, 2].map(|node| Cause::Stored(log(node, 1), Run(1)));
+    follow(&at, head(at.0.number.0 + 1, &two), &stored)
+}
+
+#[test]
+fn where_copies_are_on_disk_units_wait_for_them_and_never_begin_empty() {
+    let at = two_on_disk();
+    let number = at.0.number.0;
+    // Both processes have ended, and one is back; what its disk has is not known yet.
+    let back = follow(&at, head(number + 1, &[(1, 2, ACTIVE)]), &[]);
+    let all = usize::from(SLOTS) + TASKS as usize;
+    assert_eq!(back.1.unavailable(&back.0), all);
+    let seats = Seats::new(&back.0);
+    assert!(back.1.shares().all(|(_, share)| share.is_waiting(&seats)));
+    let installed = installed(&back.1, log(1, 2));
+    assert!(back.1.shares().zip(at.1.shares()).all(|(is, was)| is.1.active == was.1.active));
+    // It says what it has, and goes on with that.
+    let stored = Cause::Stored(log(1, 2), Run(1));
+    let known = follow(&back, head(number + 2, &[(1, 2, ACTIVE)]), std::slice::from_ref(&stored));
+    assert!(!known.1.wants(&known.0, &stored), "once");
+    assert_eq!(known.1.unavailable(&known.0), 0);
+    let served = follow(&known, head(number + 3, &[(1, 2, ACTIVE)]), &installed);
+    let seats = Seats::new(&served.0);
+    assert!(served.1.shares().all(|(_, share)| !share.is_waiting(&seats)));
+    // With the other one back, all goes on as it was.
+    let rest = settle(served, &[(1, 2, ACTIVE), (2, 2, ACTIVE)]);
+    assert_eq!((rest.1.thin(&rest.0), rest.1.unavailable(&rest.0)), (0, 0));
+}
+
+#[test]
+fn a_disk_that_has_lost_what_it_had_is_nobody_to_go_on_from() {
+    let at = two_on_disk();
+    let number = at.0.number.0;
+    let both = [(1, 2, ACTIVE), (2, 2, ACTIVE)];
+    let back = follow(&at, head(number + 1, &both), &[]);
+    // The first has found its journal damaged, and made another in this life.
+    let stored = [Cause::Stored(log(1, 2), Run(2)), Cause::Stored(log(2, 2), Run(1))];
+    let known = follow(&back, head(number + 2, &both), &stored);
+    let seats = Seats::new(&known.0);
+    for (_, share) in known.1.shares() {
+        let left = known.1.copies(&seats).of(share);
+        let left: Vec<_> = left.iter().map(|seat| seat.log).collect();
+        let had_it = share.active.logs.contains(&log(2, 1));
+        assert_eq!(left, if had_it { vec![log(2, 2)] } else { vec![] });
+        let next = share.next.as_ref().expect("somebody is to have it");
+        assert!(!had_it || next.owner() == log(2, 2));
     }
 }
 

@@ -53,7 +53,8 @@ impl Giving {
         self.units.iter().all(|&unit| {
             view.body.share(unit).is_some_and(|share| {
                 let has_it = if self.container == REPLICAS {
-                    share.is_waiting(&seats) && share.survivors(&seats).contains(&log)
+                    let left = view.body.copies(&seats).of(share);
+                    share.is_waiting(&seats) && left.iter().any(|seat| seat.log == log)
                 } else {
                     share.active.owner() == log && share.active.container == self.container
                 };

@@ -178,8 +178,14 @@ impl Handoff {
     }
 
     /// After that: begins to take what the view says.
-    pub(in super::super) fn take(&mut self, view: &View, outcome: &mut Outcome) {
-        let mut called_back: BTreeMap<Epoch, Vec<Unit>> = BTreeMap::new();
+    pub(in super::super) fn take(
+        &mut self,
+        view: &View,
+        out: &mut Vec<Action>,
+        outcome: &mut Outcome,
+    ) {
+        let (mut called_back, seats) =
+            (BTreeMap::<Epoch, Vec<Unit>>::new(), Seats::new(&view.head));
         for (unit, share) in view.body.shares() {
             let Some(next) = share.next.as_ref().filter(|next| next.owner() == self.log) else {
                 continue;
@@ -187,7 +193,8 @@ impl Handoff {
             // With replicas, the container says when they are there.
             let is_here =
                 share.active.owner() == self.log && share.active.container == next.container;
-            if is_here && next.others().is_empty() {
+            let is_served = !share.is_waiting(&seats);
+            if is_here && is_served && next.others().is_empty() && !view.body.is_durable {
                 called_back.entry(next.epoch).or_default().push(unit);
             }
         }
@@ -199,7 +206,7 @@ impl Handoff {
             }
             let next = |&unit: &Unit| view.body.share(unit).and_then(|share| share.next.as_ref());
             let others = ends.values().flatten().filter_map(next).flat_map(Set::others);
-            let is_alone = others.count() == 0;
+            let is_alone = others.count() == 0 && !view.body.is_durable;
             let streams = ends.into_iter().map(|(ends, units)| self.stream(ends, units));
             let streams = streams.collect();
             let taking = Taking {
@@ -211,6 +218,8 @@ impl Handoff {
                 is_whole: false,
                 anew: None,
             };
+            // Where we were taken off and go on from what is on disk, containers may have what came after that.
+            taking.discard(|unit| view.body.is_owner(unit, self.log), out);
             self.taking.insert(key, taking);
         }
     }
@@ -238,14 +247,15 @@ impl Handoff {
             };
             let mut ends = (share.active.container, next.container);
             let mut giver = share.active.owner();
-            if giver == self.log && ends.0 == ends.1 {
+            let is_waiting = share.is_waiting(&seats);
+            if giver == self.log && ends.0 == ends.1 && !is_waiting {
                 continue;
             }
-            if share.is_waiting(&seats) {
+            if is_waiting {
                 // From our own replica, if we have one.
-                let left = share.survivors(&seats);
-                let Some(&first) = left.first() else { continue };
-                giver = left.into_iter().find(|&log| log == self.log).unwrap_or(first);
+                let left = view.body.copies(&seats).of(share);
+                let Some(first) = left.first() else { continue };
+                giver = left.iter().find(|seat| seat.log == self.log).unwrap_or(first).log;
                 ends.0 = REPLICAS;
             }
             let Some(from) = seats.of(giver).map(Seat::node) else { continue };

@@ -49,6 +49,8 @@ fn view(epoch: u64) -> View {
     let body = Assignment {
         expected_nodes: 1,
         replicas: 1,
+        is_durable: false,
+        stores: BTreeMap::new(),
         slots: (0..SLOTS).map(share).collect(),
         topologies: Vec::new(),
         anew: BTreeMap::new(),
@@ -156,7 +158,7 @@ proptest! {
         let mut fates = fates.into_iter();
         let mut outcome = Outcome::default();
         let view = pair.view.clone();
-        pair.taker.take(&view, &mut outcome);
+        pair.taker.take(&view, &mut Vec::new(), &mut outcome);
         let mut late = Vec::new();
         let mut rounds = 0;
         while pair.causes.is_empty() {
@@ -254,7 +256,7 @@ fn a_unit_that_was_lost_elsewhere_begins_empty_where_it_was_before_too() {
 fn what_the_view_takes_back_is_discarded_here_and_released_there() {
     let mut pair = Pair::new();
     let mut outcome = Outcome::default();
-    pair.taker.take(&pair.view, &mut outcome);
+    pair.taker.take(&pair.view, &mut Vec::new(), &mut outcome);
     let mut out = Vec::new();
     pair.taker.ask(pair.now, &mut out, &mut outcome);
     for (_, pull) in std::mem::take(&mut outcome.messages) {
@@ -277,7 +279,7 @@ fn what_the_view_takes_back_is_discarded_here_and_released_there() {
     assert_eq!(released.count(), 2);
     assert_eq!((pair.taker.moving().0, pair.giver.moving().1), (0, 0));
     // Who is called back has what it needs.
-    pair.giver.take(&back, &mut outcome);
+    pair.giver.take(&back, &mut Vec::new(), &mut outcome);
     let units = (0..SLOTS).map(Unit::Slot).collect();
     assert_eq!(outcome.causes, [Cause::Installed(Epoch(3), units)]);
 }

@@ -65,7 +65,14 @@ pub(super) fn log_of(node: NodeId, run: Run) -> LogId {
 
 pub(super) fn setup() -> Setup {
     let slots = u32::from(SLOTS);
-    Setup { cluster: "model".to_owned(), slots, expected_nodes: 1, replicas: 1, plans: Vec::new() }
+    Setup {
+        cluster: "model".to_owned(),
+        slots,
+        expected_nodes: 1,
+        replicas: 1,
+        is_durable: false,
+        plans: Vec::new(),
+    }
 }
 
 /// The core of a node that starts with that on its disk.

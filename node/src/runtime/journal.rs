@@ -1,0 +1,218 @@
+//! The files of the journal of replicas: segments that only grow, in a folder of their own.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use pe::Recovered;
+
+use super::RunError;
+
+/// What became of what was to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It is on disk, synced.
+    All,
+    /// There is no room for it; it waits.
+    Full,
+}
+
+/// The disk that a journal is on.
+#[derive(Debug)]
+pub(super) struct Disk {
+    folder: PathBuf,
+    /// The segment that is written.
+    file: Option<Segment>,
+    /// What is to be written, in order.
+    waiting: VecDeque<Step>,
+    bytes: usize,
+    /// Segments below this one go once the rest is synced.
+    discard: Option<u64>,
+    /// Whether something was written that is not synced.
+    is_dirty: bool,
+}
+
+#[derive(Debug)]
+struct Segment {
+    file: File,
+    /// How long it is, as far as what was written is whole.
+    len: u64,
+}
+
+#[derive(Debug)]
+enum Step {
+    Append(Vec<u8>),
+    Begin(u64, Vec<u8>),
+}
+
+impl Disk {
+    /// The segments in a folder by number, the first one first; none if there is no such folder.
+    pub(super) fn segments(folder: &Path) -> io::Result<Vec<(u64, File)>> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut segments = Vec::new();
+        for entry in entries {
+            if let Some(number) = number_of(&entry?.path()) {
+                segments.push((number, File::open(path_of(folder, number))?));
+            }
+        }
+        segments.sort_unstable_by_key(|(number, _)| *number);
+        Ok(segments)
+    }
+
+    /// A folder without segments.
+    pub(super) fn begin(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        sync_folder(folder.parent().unwrap_or(Path::new(".")))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            file: None,
+            waiting: VecDeque::new(),
+            bytes: 0,
+            discard: None,
+            is_dirty: false,
+        })
+    }
+
+    /// Goes on where a journal ends; what follows there was being written when the machine stopped.
+    pub(super) fn go_on(folder: &Path, recovered: &Recovered) -> io::Result<Self> {
+        let mut disk = Self::begin(folder)?;
+        for (number, _) in Self::segments(folder)? {
+            if number < recovered.first || number > recovered.segment {
+                fs::remove_file(path_of(folder, number))?;
+            }
+        }
+        let mut file = OpenOptions::new().write(true).open(path_of(folder, recovered.segment))?;
+        file.set_len(recovered.len)?;
+        file.seek(SeekFrom::End(0))?;
+        file.sync_all()?;
+        sync_folder(folder)?;
+        disk.file = Some(Segment { file, len: recovered.len });
+        Ok(disk)
+    }
+
+    /// Bytes for the end of the newest segment.
+    pub(super) fn append(&mut self, bytes: Vec<u8>) {
+        self.bytes += bytes.len();
+        self.waiting.push_back(Step::Append(bytes));
+    }
+
+    /// A new segment, and what it begins with.
+    pub(super) fn segment(&mut self, number: u64, start: Vec<u8>) {
+        self.waiting.push_back(Step::Begin(number, start));
+    }
+
+    /// Segments below this one go, once all that was given before is synced.
+    pub(super) fn discard(&mut self, below: u64) {
+        self.discard = Some(below);
+    }
+
+    /// How many bytes wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes and syncs what waits. If the disk is full, what is there is whole, and the rest waits on.
+    ///
+    /// # Errors
+    /// The disk failed otherwise. What it has is not known then.
+    pub(super) fn write(&mut self) -> Result<Written, RunError> {
+        let outcome = self.write_steps();
+        let outcome = outcome.and_then(|written| self.sync().map(|()| written));
+        outcome.map_err(|error| RunError::disk(&self.folder, &error))
+    }
+
+    fn write_steps(&mut self) -> io::Result<Written> {
+        while let Some(step) = self.waiting.pop_front() {
+            let outcome = match &step {
+                Step::Append(bytes) => self.write_bytes(bytes),
+                Step::Begin(number, start) => self.begin_segment(*number, start),
+            };
+            match outcome {
+                Ok(()) => {
+                    if let Step::Append(bytes) = step {
+                        self.bytes -= bytes.len();
+                    }
+                }
+                Err(error) if is_full(&error) => {
+                    self.waiting.push_front(step);
+                    return Ok(Written::Full);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Written::All)
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(segment) = &mut self.file else { return Ok(()) };
+        self.is_dirty = true;
+        segment.write(bytes)
+    }
+
+    fn begin_segment(&mut self, number: u64, start: &[u8]) -> io::Result<()> {
+        self.sync()?;
+        let path = path_of(&self.folder, number);
+        let file = OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
+        let mut segment = Segment { file, len: 0 };
+        segment.write(start)?;
+        sync_folder(&self.folder)?;
+        self.file = Some(segment);
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some(segment) = self.file.as_mut().filter(|_| self.is_dirty) {
+            segment.file.sync_data()?;
+            self.is_dirty = false;
+        }
+        let Some(below) = self.discard.take_if(|_| self.waiting.is_empty()) else { return Ok(()) };
+        for (number, _) in Self::segments(&self.folder)? {
+            if number < below {
+                fs::remove_file(path_of(&self.folder, number))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    /// Appends all, or leaves what is there.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.file.write_all(bytes) {
+            Ok(()) => {
+                self.len += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                self.file.set_len(self.len)?;
+                self.file.seek(SeekFrom::Start(self.len))?;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+fn path_of(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:016}.log"))
+}
+
+fn number_of(path: &Path) -> Option<u64> {
+    let is_segment = path.extension().is_some_and(|extension| extension == "log");
+    path.file_stem()?.to_str()?.parse().ok().filter(|_| is_segment)
+}
+
+/// Makes what was created or removed in a folder last.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    File::open(folder)?.sync_all()
+}
