@@ -86,6 +86,8 @@ pub struct Spec {
     /// How many nodes have the state of each key, where there are several processes. One unless it is said, since
     /// what the engine is compared with has no replicas.
     pub replicas: u32,
+    /// Whether they are on disk before anything is acknowledged.
+    pub is_durable: bool,
     /// The same seed is the same data.
     pub seed: u64,
 }
@@ -107,6 +109,7 @@ impl Spec {
             skew: None,
             acks: None,
             replicas: 1,
+            is_durable: false,
             seed: 1,
         }
     }

@@ -544,9 +544,8 @@ fn while_too_few_voters_are_there_nothing_is_read() {
     }
 }
 
-/// What a sink has gathered and not written yet is under way: whoever asks, and however often, nothing is taken for lost.
-#[test]
-fn what_a_sink_has_gathered_is_under_way() {
+/// Ten events on their way from a spout to a sink that has had no turn; where both are.
+fn under_way() -> (Cluster, Written, ContainerId, ContainerId) {
     let written = Written::default();
     let registry = written.sink(Registry::new().spout::<Feed<Item, 10>>("items"), "seen");
     let text = r#"
@@ -561,6 +560,13 @@ fn what_a_sink_has_gathered_is_under_way() {
         if sink == Some(at(1, 0)) { (at(1, 0), at(1, 1)) } else { (at(1, 1), at(1, 0)) };
     cluster.open_at(spout, (0, 0), "a", Position::default());
     cluster.settle_without(sink);
+    (cluster, written, spout, sink)
+}
+
+/// What a sink has gathered and not written yet is under way: whoever asks, and however often, nothing is taken for lost.
+#[test]
+fn what_a_sink_has_gathered_is_under_way() {
+    let (mut cluster, written, spout, sink) = under_way();
     cluster.stalled.clear();
     // It takes the events, and is asked twice before it has had a turn, in which it would write.
     while let Some(Thing::Input(to, input)) = next(&mut cluster, Way::Near(spout, sink)) {
@@ -578,6 +584,25 @@ fn what_a_sink_has_gathered_is_under_way() {
         (0, 0, 0)
     );
     assert_eq!(written.take().len(), 10);
+}
+
+/// Another had inherited it and gave it back before what is pending of it here was done with. That is nobody's any more.
+#[test]
+fn a_partition_that_comes_back_before_it_was_closed_is_read_from_where_it_is() {
+    let (mut cluster, _, spout, _) = under_way();
+    assert_eq!(cluster.report_of(spout).trees.pending, 10);
+    let name = pe::PartitionName::new("a");
+    cluster.give(spout, Input::Close { topology: 0, prototype: 0, name });
+    cluster.open_at(spout, (0, 0), "a", Position { offset: 4, plays: 0 });
+    let report = cluster.report_of(spout);
+    let partitions: Vec<_> = report.hosts[0].partitions.iter().map(|p| p.position.offset).collect();
+    assert_eq!((partitions, report.trees.pending), (vec![4], 0));
+    cluster.stalled.clear();
+    cluster.settle();
+    let report = cluster.report_of(spout);
+    assert_eq!((report.hosts[0].emitted, report.trees.pending), (16, 0));
+    assert_eq!(report.hosts[0].partitions[0].position.offset, 10);
+    assert!(cluster.closed.is_empty(), "{:?}", cluster.closed);
 }
 
 fn next(cluster: &mut Cluster, way: Way) -> Option<Thing> {

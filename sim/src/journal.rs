@@ -35,6 +35,8 @@ pub(crate) enum Lie {
 pub(crate) struct Journal {
     segments: BTreeMap<u64, Vec<u8>>,
     writing: Vec<Write>,
+    /// How much of each segment was synced when the process ended.
+    synced: BTreeMap<u64, usize>,
     pub(crate) lie: Option<Lie>,
     /// Whether it is damaged.
     pub(crate) has_rotted: bool,
@@ -75,6 +77,8 @@ impl Journal {
     /// The process ends in the middle of what it does: some of that is there, the last of it torn, or full of zeros.
     pub(crate) fn crash(&mut self, chance: &mut Chance) {
         let steps = std::mem::take(&mut self.writing);
+        let lens = self.segments.iter().map(|(number, bytes)| (*number, bytes.len()));
+        self.synced = lens.collect();
         if self.lie == Some(Lie::SkipsSync) {
             return;
         }
@@ -101,19 +105,19 @@ impl Journal {
         }
     }
 
-    /// A bit of it is another; whether there was one.
+    /// A bit of what is synced is another; whether there was one.
     pub(crate) fn rot(&mut self, chance: &mut Chance) -> bool {
-        let all: usize = self.segments.values().map(Vec::len).sum();
+        let all: usize = self.synced.values().sum();
         let mut at = usize::try_from(chance.below(all.max(1) as u64)).expect("a length is one");
-        for bytes in self.segments.values_mut() {
-            match bytes.get_mut(at) {
-                Some(byte) => {
-                    *byte ^= 1 << chance.below(8);
-                    self.has_rotted = true;
-                    return true;
-                }
-                None => at -= bytes.len(),
+        for (number, len) in &self.synced {
+            if at >= *len {
+                at -= len;
+                continue;
             }
+            let Some(bytes) = self.segments.get_mut(number) else { return false };
+            bytes[at] ^= 1 << chance.below(8);
+            self.has_rotted = true;
+            return true;
         }
         false
     }

@@ -178,9 +178,21 @@ fn seeds_that_once_failed_fail_no_more() {
 /// The same under at-least-once.
 #[test]
 fn seeds_that_once_failed_under_at_least_once_fail_no_more() {
-    const ONCE: [u64; 2] = [
+    const ONCE: [u64; 3] = [
         44, // A machine that stood still wrote to the former life of a member, and fences were dropped with that link.
         171, // A former keeper of a book told what had been in it, and tokens that had been passed on came back.
+        1072, // A partition that was inherited back was still being closed, and was not read.
     ];
     run_all(&at_least_once(), ONCE.into_iter());
+}
+
+/// The same with replicas on disk.
+#[test]
+fn seeds_that_once_failed_on_disk_fail_no_more() {
+    const ONCE: [u64; 3] = [
+        3,    // A node that was taken off and came back did not take its own units from its disk.
+        1061, // A bit that was another in a journal that ended with zeros was taken for a torn write.
+        1087, // All started again on two sides of a split; each side knew of the other by the view alone.
+    ];
+    run_all(&on_disk(), ONCE.into_iter());
 }

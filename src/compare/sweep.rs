@@ -24,6 +24,8 @@ pub(super) enum Setting {
     Parallelism(u16),
     /// How many nodes have the state of each key.
     Replicas(u16),
+    /// Whether they are on disk before anything is acknowledged.
+    Durability(bool),
 }
 
 /// The most different keys. A table of 12 bytes for each is made to draw them by.
@@ -48,8 +50,9 @@ impl Sweep {
             "skew" => |value: &str| parse_skew(value).map(Setting::Skew),
             "parallelism" => |value: &str| parse_parallelism(value).map(Setting::Parallelism),
             "replicas" => |value: &str| parse_replicas(value).map(Setting::Replicas),
+            "durability" => |value: &str| parse_durability(value).map(Setting::Durability),
             _ => {
-                let all = "keys, skew, parallelism or replicas";
+                let all = "keys, skew, parallelism, replicas or durability";
                 return Err(format!("`{what}` cannot be varied: {all}"));
             }
         };
@@ -91,6 +94,14 @@ fn parse_replicas(text: &str) -> Result<u16, String> {
     replicas.ok_or_else(|| format!("`{text}` is not a number of replicas from 1 to {REPLICAS_MAX}"))
 }
 
+fn parse_durability(text: &str) -> Result<bool, String> {
+    match text {
+        "memory" => Ok(false),
+        "fsync" => Ok(true),
+        _ => Err(format!("`{text}` is neither memory nor fsync")),
+    }
+}
+
 impl Setting {
     /// What is set.
     pub(super) fn what(self) -> &'static str {
@@ -99,6 +110,7 @@ impl Setting {
             Self::Skew(_) => "skew",
             Self::Parallelism(_) => "parallelism",
             Self::Replicas(_) => "replicas",
+            Self::Durability(_) => "durability",
         }
     }
 
@@ -108,6 +120,7 @@ impl Setting {
             Self::Keys(keys) => keys.into(),
             Self::Skew(skew) => skew,
             Self::Parallelism(count) | Self::Replicas(count) => count.into(),
+            Self::Durability(is_durable) => u8::from(is_durable).into(),
         }
     }
 
@@ -117,6 +130,8 @@ impl Setting {
             Self::Keys(keys) => grouped(keys.into()),
             Self::Skew(skew) => skew.to_string(),
             Self::Parallelism(count) | Self::Replicas(count) => count.to_string(),
+            Self::Durability(false) => "memory".to_owned(),
+            Self::Durability(true) => "fsync".to_owned(),
         }
     }
 
@@ -135,7 +150,13 @@ impl Setting {
             Self::Replicas(replicas) if spec.processes > 1 => {
                 Ok(Spec { replicas: replicas.into(), ..spec })
             }
-            Self::Replicas(_) => Err("replicas are of several processes: --processes 3".to_owned()),
+            // Two, where nothing else is said: as nodes have by themselves.
+            Self::Durability(is_durable) if spec.processes > 1 => {
+                Ok(Spec { replicas: spec.replicas.max(2), is_durable, ..spec })
+            }
+            Self::Replicas(_) | Self::Durability(_) => {
+                Err("replicas are of several processes: --processes 3".to_owned())
+            }
             Self::Keys(_) | Self::Skew(_) => {
                 Err(format!("the {} of {} cannot be chosen", self.what(), name(&workload)))
             }
@@ -181,6 +202,7 @@ mod tests {
             ("skew=5", "from 0 to 4"),
             ("parallelism=0", "from 1 to 256"),
             ("replicas=8", "from 1 to 7"),
+            ("durability=disk", "neither memory nor fsync"),
             ("keys=7,8,7", "keys 7 is named twice"),
         ] {
             let refused = Sweep::parse(text).unwrap_err();

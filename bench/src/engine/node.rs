@@ -67,6 +67,9 @@ impl Order {
         let mut config = config.expect("settings that go together");
         config.exit_with_stdin = true;
         config.cluster.replicas = self.spec.replicas;
+        if self.spec.is_durable {
+            config.cluster.durability = node::config::Durability::Fsync;
+        }
         config
     }
 }

@@ -248,11 +248,12 @@ impl NodeCore {
     }
 
     /// Whether this node knows of nobody although there should be somebody, or has not heard of anybody for a
-    /// while, whatever gossip believes: it has no view, or is one of several in it.
+    /// while, whatever gossip believes: it has no view, or is one of several in it. So it is with too few voters: some
+    /// who have started again on one side of a split know of each other, and of the other side by the view alone.
     pub fn is_lonely(&self) -> bool {
         let seats = self.view.as_ref().map_or(0, |view| view.head.seats.len());
         let hears_nobody = self.live.len() == 1 || self.heard + SILENCE <= self.now;
-        seats == 0 || seats > 1 && hears_nobody
+        seats == 0 || seats > 1 && (hears_nobody || self.is_degraded)
     }
 
     /// What this node shows of itself.

@@ -216,3 +216,46 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     File::open(folder)?.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn contents(folder: &Path) -> Vec<(u64, Vec<u8>)> {
+        let read = |(number, mut file): (u64, File)| {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            (number, bytes)
+        };
+        Disk::segments(folder).unwrap().into_iter().map(read).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_there_and_what_is_torn_is_cut_off() {
+        let parent = std::env::temp_dir().join(format!("starling-journal-{}", std::process::id()));
+        let folder = parent.join("replicas");
+        let mut disk = Disk::begin(&folder).unwrap();
+        disk.segment(1, b"one".to_vec());
+        disk.append(b" entry".to_vec());
+        assert_eq!((contents(&folder), disk.waiting()), (vec![], 6));
+        assert_eq!(disk.write().unwrap(), Written::All);
+        assert_eq!((contents(&folder), disk.waiting()), (vec![(1, b"one entry".to_vec())], 0));
+        disk.append(b" torn".to_vec());
+        disk.segment(2, b"never".to_vec());
+        disk.write().unwrap();
+        // As it is found: the second segment was being begun, and the last entry of the first written.
+        let recovered = Recovered { made: 1, segment: 1, len: 9, first: 1 };
+        let mut disk = Disk::go_on(&folder, &recovered).unwrap();
+        assert_eq!(contents(&folder), [(1, b"one entry".to_vec())]);
+        disk.append(b", more".to_vec());
+        disk.segment(2, b"two".to_vec());
+        disk.append(b" too".to_vec());
+        disk.discard(2);
+        assert_eq!(contents(&folder).len(), 1, "nothing goes before the rest is there");
+        disk.write().unwrap();
+        assert_eq!(contents(&folder), [(2, b"two too".to_vec())]);
+        fs::remove_dir_all(&parent).unwrap();
+    }
+}

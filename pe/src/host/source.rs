@@ -361,13 +361,23 @@ impl<S> Again<S> {
 }
 
 impl<S: Spout> Source for SourceHost<S> {
-    fn open(&mut self, opened: Opened, ledger: Option<&mut Ledger>) {
+    fn open(&mut self, opened: Opened, mut ledger: Option<&mut Ledger>) {
         let Opened { prototype, name, offset, now, waker, is_resent } = opened;
         if is_resent && ledger.is_none() {
             return; // There are no dead letters without acks.
         }
         let until = ledger.as_ref().filter(|_| is_resent);
         let until = until.map(|ledger| offset.skip + ledger.granularity());
+        let is_closing = |known: &Partition<S>| known.name == name && known.is_closing;
+        if let Some(at) = self.open.iter().position(is_closing).filter(|_| !is_resent)
+            && let Some(ledger) = &mut ledger
+        {
+            // It was another's, and is ours again before it was closed: what is pending of it here is nobody's.
+            let former = self.open.remove(at).expect("just found");
+            self.again.retain(|again| again.replay.reading != former.reading);
+            ledger.close_reading(former.reading);
+            self.close_reader(former);
+        }
         if !is_resent && self.partitions(None).iter().any(|known| known.name == name) {
             return; // There is one token, but it may be shown twice.
         }

@@ -7,7 +7,7 @@
 //! Ousterhout 1992, but by units). So there is no moment at which all is written at once, and nobody waits for it.
 //!
 //! An entry has two checksums, one for its length and one for what it says, and ends with a byte that is not zero. What
-//! was being written when the machine stopped is short, or ends with zeros: it was never confirmed, and goes.
+//! was being written when the machine stopped is short, or zeros from some byte on: it was never confirmed, and goes.
 //! Anything else that is not as it was written is damage. Then nobody knows what else is missing, and
 //! the whole journal is given up: the node goes on as one that has lost its disk.
 
@@ -239,7 +239,10 @@ pub(super) fn replay(
     let is_right = got == START
         && start == *begin(expected, u64_at(&start, 16)).first_chunk().unwrap_or(&[0; START]);
     if !is_right {
-        let is_torn = got < START || start[START - 1] == 0;
+        let mut rest = Vec::new();
+        source.read_to_end(&mut rest)?;
+        let has_no_end = start[START - 1] == 0 && rest.iter().all(|byte| *byte == 0);
+        let is_torn = got < START || has_no_end;
         return if is_last && is_torn { Ok(None) } else { damaged(0, "its beginning") };
     }
     let mut segment = Segment { number: expected, made: u64_at(&start, 16), len: START as u64 };
@@ -264,13 +267,15 @@ pub(super) fn replay(
             continue;
         }
         let is_short = got < HEADER || is_known && said.len() < wanted;
-        // An entry that was written to its end ends with a byte that is not zero.
-        let mut last = said.last().or(header[..got].last()).copied();
-        said.clear();
+        // An entry that was written to its end ends with a byte that is not zero; of one whose length is not known,
+        // nothing may be there but zeros.
+        let may_be_torn = is_short || !is_known || said.last() == Some(&0);
+        if is_known {
+            said.clear();
+        }
         source.read_to_end(&mut said)?;
-        last = said.last().copied().or(last);
-        let ends_with_zero = last == Some(0);
-        return if is_last && (is_short || ends_with_zero) {
+        let is_torn = is_short || may_be_torn && said.iter().all(|byte| *byte == 0);
+        return if is_last && is_torn {
             Ok(Some(segment))
         } else {
             damaged(at, "a checksum is wrong")

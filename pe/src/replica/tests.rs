@@ -331,13 +331,17 @@ proptest! {
         }
     }
 
-    /// Whichever bit is another, it is noticed.
+    /// Whichever bit is another, it is noticed, also if something was being written when the machine stopped.
     #[test]
-    fn a_bit_that_is_another_is_found(plays in plays(), at in any::<prop::sample::Index>(), bit in 0u32..8) {
+    fn a_bit_that_is_another_is_found(
+        plays in plays(), at in any::<prop::sample::Index>(), bit in 0u32..8, zeros in 0usize..40,
+    ) {
         let mut disk = OnDisk::new(1 << 10);
         plays.into_iter().for_each(|play| disk.play(play));
         let all: usize = disk.files.values().map(Vec::len).sum();
         let mut at = at.index(all);
+        let newest = disk.files.last_entry().unwrap().into_mut();
+        newest.resize(newest.len() + zeros, 0);
         for bytes in disk.files.values_mut() {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << bit;
