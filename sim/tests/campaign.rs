@@ -189,10 +189,11 @@ fn seeds_that_once_failed_under_at_least_once_fail_no_more() {
 /// The same with replicas on disk.
 #[test]
 fn seeds_that_once_failed_on_disk_fail_no_more() {
-    const ONCE: [u64; 3] = [
+    const ONCE: [u64; 4] = [
         3,    // A node that was taken off and came back did not take its own units from its disk.
         1061, // A bit that was another in a journal that ended with zeros was taken for a torn write.
         1087, // All started again on two sides of a split; each side knew of the other by the view alone.
+        2033, // A node that left could not go on without a replica that was lost, and no view was decided.
     ];
     run_all(&on_disk(), ONCE.into_iter());
 }

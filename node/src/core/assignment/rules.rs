@@ -140,8 +140,11 @@ fn may_follow(
     is_durable: bool,
 ) -> bool {
     let seats = copies.seats;
+    // Whoever leaves keeps what it has until it has given it away, also under a set without those that are gone.
+    let stays = |set: &Set| set.has((before.active.owner(), before.active.container));
     let is_new = |set: &Set| {
-        set.epoch == head.number && seats.of(set.owner()).is_some_and(|seat| may_own(head, seat))
+        let owner = seats.of(set.owner());
+        set.epoch == head.number && owner.is_some_and(|seat| stays(set) || may_own(head, seat))
     };
     let may_be_next = |next: &Option<Set>| {
         next.as_ref().is_none_or(|next| before.next.as_ref() == Some(next) || is_new(next))

@@ -336,6 +336,28 @@ fn whoever_is_left_of_a_set_goes_on_alone_and_then_the_set_grows() {
     assert_eq!((rest.1.thin(&rest.0), begun_empty_in(&at, &rest)), (0, 0));
 }
 
+/// Whoever leaves still serves what it has not given away, also when a replica of that is lost meanwhile.
+#[test]
+fn a_set_shrinks_to_one_that_leaves() {
+    let three = [(1, 1, ACTIVE), (2, 1, ACTIVE), (3, 1, ACTIVE)];
+    let mut one = first();
+    one.1.replicas = 2;
+    let at = settle(one, &three);
+    let number = at.0.number.0;
+    let leaves = [(1, 1, ACTIVE), (2, 1, State::Draining), (3, 1, ACTIVE)];
+    let leaving = follow(&at, head(number + 1, &leaves), &[]);
+    let shrunk = follow(&leaving, head(number + 2, &leaves[..2]), &[]);
+    let alone: Vec<_> = of_sets(&at.1, &[2, 3]);
+    assert!(!alone.is_empty());
+    for slot in alone {
+        let next = shrunk.1.slots[usize::from(slot)].next.as_ref().unwrap();
+        assert_eq!(next.logs, [log(2, 1)]);
+    }
+    assert_eq!(begun_empty_in(&leaving, &shrunk), 0);
+    let rest = settle(shrunk, &leaves[..2]);
+    assert_eq!(owners(&rest.1).into_keys().collect::<Vec<_>>(), [log(1, 1)]);
+}
+
 /// How many slots have come to an owner that had no replica of them.
 fn begun_empty_in(before: &(Head, Assignment), after: &(Head, Assignment)) -> usize {
     let slots = before.1.slots.iter().zip(&after.1.slots);
