@@ -116,9 +116,9 @@ fn each_planted_bug_is_found() {
         (Flaw::AckTwice, "all_trees_are_complete", 7),
         (Flaw::CommitEarly, "what_is_committed_was_applied", 1),
         (Flaw::Skip, "what_is_committed_was_applied", 5),
-        (Flaw::ConfirmEarly, "what_is_done_with_is_in_state", 1),
-        (Flaw::HalfCopy, "what_is_done_with_is_in_state", 1),
-        (Flaw::Forget, "what_is_done_with_is_in_state", 1),
+        (Flaw::ConfirmEarly, "what_is_done_with_is_in_state", 2),
+        (Flaw::HalfCopy, "what_is_done_with_is_in_state", 13),
+        (Flaw::Forget, "the_cluster_comes_to_rest", 1),
         (Flaw::SkipSync, "what_is_synced_can_be_read", 1),
         (Flaw::DiscardEarly, "what_is_synced_can_be_read", 15),
     ] {
