@@ -154,7 +154,8 @@ fn a_cluster_that_was_killed_whole_is_found_again_on_its_disks() {
     let before = nodes[0].status();
     let ports: Vec<_> = nodes.iter().map(|node| node.addresses.control.clone()).collect();
     nodes.into_iter().for_each(Node::kill);
-    // Nobody is told whom to join: the view says where the others are.
+    // Nobody is told whom to join: the view says where the others are. What takes any free port does so elsewhere, or it
+    // might be one at which another is to be found.
     let again = ["a", "b", "c"].iter().zip(&ports).map(|(name, control)| {
         let arguments = [
             "--topology",
@@ -164,6 +165,10 @@ fn a_cluster_that_was_killed_whole_is_found_again_on_its_disks() {
             "--bootstrap",
             "--listen",
             control,
+            "--listen-data",
+            "127.0.0.2:0",
+            "--http",
+            "127.0.0.2:0",
         ];
         Node::start(support::starling(), &ground.folder.join(name), arguments)
     });
