@@ -12,7 +12,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use support::ground::{self, Ground, path};
 use support::{Node, agree, wait_for};
@@ -43,15 +44,18 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Nodes of a cluster with these settings, that run word count.
 fn cluster(test: &str, settings: &str, names: &[&str]) -> (Ground, Vec<Node>) {
-    let folder = support::folder(test);
+    let ground = ground(support::folder(test), settings, names);
+    let nodes = start_all(&ground, names);
+    (ground, nodes)
+}
+
+fn ground(folder: PathBuf, settings: &str, names: &[&str]) -> Ground {
     write_text(&folder);
     let topology = folder.join("words.toml");
     fs::write(&topology, ground::word_count(&folder)).unwrap();
     let config = folder.join("node.toml");
     fs::write(&config, format!("[cluster]\n{settings}\n")).unwrap();
-    let ground = Ground { folder, topology, expected_nodes: names.len() };
-    let nodes = start_all(&ground, names);
-    (ground, nodes)
+    Ground { folder, topology, expected_nodes: names.len() }
 }
 
 fn start_all(ground: &Ground, names: &[&str]) -> Vec<Node> {
@@ -154,5 +158,48 @@ fn a_damaged_journal_is_put_aside_and_repaired_from_the_others() {
     back.wait_to_say(&["replicas on disk cannot be relied on", "is damaged at byte"]);
     back.wait_to_show("to have replicas again", |status| status.replicas_kept > 0);
     nodes.push(back);
+    check(&ground, &nodes);
+}
+
+/// A file system of its own, as large as is said.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mount(at: PathBuf, size: &str) -> Result<Self, String> {
+        fs::create_dir_all(&at).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "starling-test", path(&at)]);
+        let output = mount.output().map_err(|error| error.to_string())?;
+        match output.status.success() {
+            true => Ok(Self(at)),
+            false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        }
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", path(&self.0)]).status();
+    }
+}
+
+/// While the disk is full nothing is acknowledged, and the node stays; when there is room it goes on, and nothing is
+/// missing.
+#[test]
+fn a_full_disk_pauses_sources_until_there_is_room() {
+    let folder = support::folder("replicas-full");
+    let disk = match Tmpfs::mount(folder.join("a"), "64m") {
+        Ok(disk) => disk,
+        Err(why) => return support::skip(&format!("no file system can be mounted ({why})")),
+    };
+    let ballast = disk.0.join("ballast");
+    fs::write(&ballast, vec![1; 63 << 20]).unwrap();
+    let ground = ground(folder, "replicas = 1\ndurability = \"fsync\"", &["a"]);
+    let nodes = start_all(&ground, &["a"]);
+    nodes[0].wait_to_say(&["ENOSPC: sources paused", "replicas"]);
+    let status = nodes[0].wait_to_show("trees to wait", |s| s.topologies[0].trees_pending > 0);
+    assert_eq!(status.topologies[0].phase, "running");
+    fs::remove_file(&ballast).unwrap();
+    nodes[0].wait_to_say(&["there is room again", "replicas"]);
     check(&ground, &nodes);
 }

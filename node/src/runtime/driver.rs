@@ -22,6 +22,7 @@ use super::http::TreeHolder;
 use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
 use super::net::{Command, NetEvent, Side};
+use super::room;
 use super::watch::Watch;
 use super::{Exit, RunError};
 use crate::core::{
@@ -240,26 +241,28 @@ impl Driver {
         }
     }
 
-    /// A sync takes milliseconds, so it is done aside; nothing that depends on it goes out before.
+    /// What the view log has to have on disk.
     fn persist(&self, stamp: Stamp, record: Box<Record<Assignment>>) {
-        let (path, notices) = (self.record_file.clone(), self.shared.notices.clone());
-        tokio::task::spawn_blocking(move || {
-            let written = identity::write_synced(&path, &record.to_bytes());
-            // An error says that the node ends.
-            let _ = notices.blocking_send(match written {
-                Ok(()) => Notice::Core(Input::Persisted(stamp)),
-                Err(error) => Notice::DiskFailed(error),
-            });
-        });
+        self.write(self.record_file.clone(), Input::Persisted(stamp), move || record.to_bytes());
     }
 
     /// The same for where partitions have come to.
     fn keep(&self, offsets: Box<Offsets>) {
-        let (path, notices) = (identity::offsets_file(&self.data_dir), self.shared.notices.clone());
+        let path = identity::offsets_file(&self.data_dir);
+        self.write(path, Input::Kept, move || identity::offsets_bytes(&offsets));
+    }
+
+    /// A sync takes milliseconds, so it is done aside; nothing that depends on it goes out before.
+    fn write(&self, path: PathBuf, done: Input, bytes: impl FnOnce() -> Vec<u8> + Send + 'static) {
+        let notices = self.shared.notices.clone();
         tokio::task::spawn_blocking(move || {
+            let bytes = bytes();
+            let is_over = || notices.is_closed();
+            let written = room::write(&path, is_over, || identity::replace(&path, &bytes));
+            let Some(written) = written else { return };
             // An error says that the node ends.
-            let _ = notices.blocking_send(match identity::write_offsets(&path, &offsets) {
-                Ok(()) => Notice::Core(Input::Kept),
+            let _ = notices.blocking_send(match written {
+                Ok(()) => Notice::Core(done),
                 Err(error) => Notice::DiskFailed(error),
             });
         });

@@ -141,13 +141,13 @@ fn read_offsets(path: &Path) -> Result<Option<Offsets>, RunError> {
     }
 }
 
-/// Writes it, with a checksum in front.
-pub(super) fn write_offsets(path: &Path, offsets: &Offsets) -> Result<(), RunError> {
+/// As they are written, with a checksum in front.
+pub(super) fn offsets_bytes(offsets: &Offsets) -> Vec<u8> {
     let mut body = Vec::new();
     routing::codec::encode(offsets, &mut body).expect("they are plain data, and bounded");
     let mut bytes = xxh3_64(&body).to_le_bytes().to_vec();
     bytes.append(&mut body);
-    write_synced(path, &bytes)
+    bytes
 }
 
 fn disk(path: &Path) -> Result<DiskId, RunError> {
@@ -185,17 +185,19 @@ fn next_run(folder: &Path) -> Result<Run, RunError> {
 }
 
 /// Replaces a file whole: after a crash it is the old one or the new one.
-pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let staged = PathBuf::from(format!("{}.new", path.display()));
-    let write = || {
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&staged)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&staged, path)?;
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-    };
-    write().map_err(|error| RunError::disk(path, &error))
+    let mut options = OpenOptions::new();
+    let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&staged)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&staged, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// The same before the node runs.
+pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    replace(path, bytes).map_err(|error| RunError::disk(path, &error))
 }
 
 #[cfg(test)]

@@ -7,17 +7,6 @@ use std::path::{Path, PathBuf};
 
 use pe::Recovered;
 
-use super::RunError;
-
-/// What became of what was to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    /// It is on disk, synced.
-    All,
-    /// There is no room for it; it waits.
-    Full,
-}
-
 /// The disk that a journal is on.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -116,36 +105,30 @@ impl Disk {
         self.bytes
     }
 
-    /// Writes and syncs what waits. If the disk is full, what is there is whole, and the rest waits on.
+    /// Writes and syncs what waits. What cannot be written waits on, and what is there is whole: so it may be tried again.
     ///
     /// # Errors
-    /// The disk failed otherwise. What it has is not known then.
-    pub(super) fn write(&mut self) -> Result<Written, RunError> {
-        let outcome = self.write_steps();
-        let outcome = outcome.and_then(|written| self.sync().map(|()| written));
-        outcome.map_err(|error| RunError::disk(&self.folder, &error))
-    }
-
-    fn write_steps(&mut self) -> io::Result<Written> {
+    /// The disk is full, or failed otherwise; then what it has is not known.
+    pub(super) fn write(&mut self) -> io::Result<()> {
         while let Some(step) = self.waiting.pop_front() {
             let outcome = match &step {
                 Step::Append(bytes) => self.write_bytes(bytes),
                 Step::Begin(number, start) => self.begin_segment(*number, start),
             };
-            match outcome {
-                Ok(()) => {
-                    if let Step::Append(bytes) = step {
-                        self.bytes -= bytes.len();
-                    }
-                }
-                Err(error) if is_full(&error) => {
-                    self.waiting.push_front(step);
-                    return Ok(Written::Full);
-                }
-                Err(error) => return Err(error),
+            if let Err(error) = outcome {
+                self.waiting.push_front(step);
+                return Err(error);
+            }
+            if let Step::Append(bytes) = step {
+                self.bytes -= bytes.len();
             }
         }
-        Ok(Written::All)
+        self.sync()
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.folder.clone()
     }
 
     fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -168,7 +151,8 @@ impl Disk {
 
     fn sync(&mut self) -> io::Result<()> {
         if let Some(segment) = self.file.as_mut().filter(|_| self.is_dirty) {
-            segment.file.sync_data()?;
+            // What a disk says after it has failed once to sync is not to be relied on: no room is an error as well.
+            segment.file.sync_data().map_err(io::Error::other)?;
             self.is_dirty = false;
         }
         let Some(below) = self.discard.take_if(|_| self.waiting.is_empty()) else { return Ok(()) };
@@ -196,10 +180,6 @@ impl Segment {
             }
         }
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn path_of(folder: &Path, number: u64) -> PathBuf {
@@ -240,7 +220,7 @@ mod tests {
         disk.segment(1, b"one".to_vec());
         disk.append(b" entry".to_vec());
         assert_eq!((contents(&folder), disk.waiting()), (vec![], 6));
-        assert_eq!(disk.write().unwrap(), Written::All);
+        disk.write().unwrap();
         assert_eq!((contents(&folder), disk.waiting()), (vec![(1, b"one entry".to_vec())], 0));
         disk.append(b" torn".to_vec());
         disk.segment(2, b"never".to_vec());

@@ -17,6 +17,7 @@ mod journal;
 mod links;
 mod net;
 mod replicas;
+mod room;
 mod shipped;
 mod sinks;
 mod spills;

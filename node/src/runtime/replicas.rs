@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
-use std::time::Duration;
 
 use actix::Addr;
 use bytes::Bytes;
@@ -21,8 +20,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::RunError;
 use super::actor::{ContainerActor, Deliver};
 use super::driver::Notice;
-use super::journal::{Disk, Written};
+use super::journal::Disk;
 use super::links::Links;
+use super::room;
 use crate::core::Input;
 
 /// What may wait for the thread, in KiB, before those who send are read no further.
@@ -33,9 +33,6 @@ const WRITE_MAX: usize = 8 << 20;
 
 /// A journal is not cleaned before so much was written since it was.
 const CLEAN_AFTER: u64 = 32 << 20;
-
-/// After this, a disk that was full is tried again.
-const FULL_AGAIN: Duration = Duration::from_secs(1);
 
 /// The door to the replicas of a node.
 #[derive(Clone)]
@@ -211,36 +208,15 @@ impl Keeper {
     /// Writes what waits for the disk, and does what waited for that; whether the node goes on.
     fn write(&mut self) -> bool {
         let Some(disk) = &mut self.disk else { return true };
-        let mut is_full = false;
-        loop {
-            match disk.write() {
-                Ok(Written::All) => break,
-                Ok(Written::Full) => {
-                    if !is_full {
-                        is_full = true;
-                        tracing::error!(
-                            "ENOSPC: sources paused: the disk takes no more replicas, so nothing is acknowledged"
-                        );
-                    }
-                    // Nothing is taken in meanwhile: whoever sends is held back by that.
-                    if self.notices.is_closed() {
-                        return false;
-                    }
-                    #[expect(
-                        clippy::disallowed_methods,
-                        reason = "nothing says when there is room again"
-                    )]
-                    thread::sleep(FULL_AGAIN);
-                }
-                Err(error) => {
-                    // What a disk says after it has failed once to sync is not to be relied on.
-                    let _ = self.notices.blocking_send(Notice::DiskFailed(error));
-                    return false;
-                }
+        // Nothing is taken in while the disk is full: whoever sends is held back by that.
+        let (folder, notices) = (disk.folder(), &self.notices);
+        match room::write(&folder, || notices.is_closed(), || disk.write()) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                let _ = notices.blocking_send(Notice::DiskFailed(error));
+                return false;
             }
-        }
-        if is_full {
-            tracing::info!("the disk takes replicas again");
+            None => return false,
         }
         std::mem::take(&mut self.held).into_iter().for_each(|action| self.act_now(action));
         true
