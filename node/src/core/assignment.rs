@@ -20,9 +20,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::Run;
 use membership::view_log::{Body, DiskId, Head, LogId, Seat, Seats, State};
-use membership::{Epoch, Member, NodeId};
+use membership::{Epoch, Member, NodeId, Run};
 use pe::topology::InstancePlan;
 use pe::{CONTAINERS_MAX, Phase, Unit};
 use routing::{ContainerId, Slot};
