@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::ground::{self, Ground, path};
-use support::{Node, agree, wait_for};
+use support::{Node, agree, are_redundant, wait_for};
 
 const FILES: u32 = 8;
 const LINES: u32 = 3_000;
@@ -72,8 +72,7 @@ fn start_all(ground: &Ground, names: &[&str]) -> Vec<Node> {
 fn wait_to_have_done(nodes: &[Node], share: u32) {
     let enough = u64::from(FILES * LINES / share);
     wait_for("some lines to be done with", || {
-        let is_thin = nodes.iter().any(|node| node.status().thin > 0);
-        (completed(nodes) > enough && !is_thin).then_some(())
+        (completed(nodes) > enough && are_redundant(nodes)).then_some(())
     });
 }
 

@@ -119,6 +119,18 @@ pub(crate) fn agree(nodes: &[&Node]) -> u64 {
     statuses[0].epoch
 }
 
+/// Whether the loss of any node would lose nothing: all of these lives of nodes, and no others, are the members that each of
+/// them knows, and all units have as many replicas as there are to be.
+pub(crate) fn are_redundant(nodes: &[Node]) -> bool {
+    let statuses: Vec<_> = nodes.iter().map(Node::status).collect();
+    let mut lives: Vec<_> = statuses.iter().map(|status| (&status.node, status.run)).collect();
+    lives.sort_unstable();
+    statuses.iter().all(|status| {
+        let members = status.members.iter().map(|member| (&member.node, member.run));
+        status.thin == 0 && members.eq(lives.iter().copied())
+    })
+}
+
 pub(crate) fn applied(node: &Node) -> u64 {
     node.status().topologies[0].applied
 }
