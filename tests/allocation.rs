@@ -204,6 +204,7 @@ impl Node {
                 | Action::Replicate(_)
                 | Action::Secured { .. }
                 | Action::Explained { .. }
+                | Action::Looked { .. }
                 | Action::Stopped) => panic!("there is no other node: {other:?}"),
             }
         }

@@ -25,5 +25,5 @@ pub use crate::core::{
     Action, Assignment, BookMessage, Came, Cause, Ending, Event, HandoffMessage, Hello, Input,
     MemberStatus, Message, NodeCore, Offsets, PartitionStatus, PeStatus, Pull, Refused, Set, Setup,
     Share, SpoutStatus, Status, StreamId, StuckStatus, Token, TokenId, TopologyState,
-    TopologyStatus, Totals, TreeStatus, View,
+    TopologyStatus, Totals, TreeStatus, UnitPlace, View,
 };

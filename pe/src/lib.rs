@@ -48,6 +48,7 @@ mod instance_key;
 mod instances;
 mod layout;
 mod line;
+mod look;
 mod pe;
 mod registry;
 mod replica;
@@ -74,6 +75,7 @@ pub use layout::{
     spread_tasks,
 };
 pub use line::{Line, LineColumns, LineRef};
+pub use look::{Seen, Sought, Which};
 pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal, STATE_MAX};
 pub use pe_derive::Event;
 pub use registry::Registry;

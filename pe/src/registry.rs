@@ -266,10 +266,14 @@ fn kinds(plan: &Plan, input: &InputPlan) -> Vec<FieldKind> {
     input.key.iter().map(|&field| fields[field].kind).collect()
 }
 
+/// The kinds of the fields of a prototype's key; the same for all its inputs.
+pub(crate) fn key_kinds(plan: &Plan, prototype: &Prototype) -> Vec<FieldKind> {
+    let keyed = prototype.inputs.iter().find(|input| !input.key.is_empty());
+    keyed.map_or_else(Vec::new, |input| kinds(plan, input))
+}
+
 fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
     let keys: Vec<_> = prototype.inputs.iter().map(|input| KeyFields(input.key.clone())).collect();
-    let keyed = prototype.inputs.iter().find(|input| !input.key.is_empty());
-    let kinds = keyed.map_or_else(Vec::new, |input| kinds(plan, input));
     Blueprint {
         name: prototype.name.clone(),
         params: Arc::new(match prototype.window {
@@ -277,7 +281,7 @@ fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
             None => prototype.params.clone(),
         }),
         keys,
-        kinds,
+        kinds: key_kinds(plan, prototype),
         tasks: match prototype.instances {
             InstancePlan::Tasks(count) => count,
             InstancePlan::Keyed

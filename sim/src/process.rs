@@ -341,9 +341,10 @@ impl Process {
                     journal.waiting.push(Write::Begin(number, start));
                 }
                 ReplicaAction::Discard(below) => journal.waiting.push(Write::Discard(below)),
-                ReplicaAction::Send(..) | ReplicaAction::Tell(..) | ReplicaAction::Chunk { .. } => {
-                    journal.held.push(action);
-                }
+                ReplicaAction::Send(..)
+                | ReplicaAction::Tell(..)
+                | ReplicaAction::Chunk { .. }
+                | ReplicaAction::Looked { .. } => journal.held.push(action),
             }
         }
         self.write_journal(out);
@@ -377,7 +378,10 @@ impl Process {
             ReplicaAction::Chunk { handoff, bytes, kind } => {
                 self.inputs.push_back(Input::Chunk { handoff, kind, bytes });
             }
-            ReplicaAction::Log(_) | ReplicaAction::Segment(..) | ReplicaAction::Discard(_) => {}
+            ReplicaAction::Log(_)
+            | ReplicaAction::Segment(..)
+            | ReplicaAction::Discard(_)
+            | ReplicaAction::Looked { .. } => {}
         }
     }
 
@@ -542,7 +546,7 @@ impl Process {
                     self.keep_replicas(now, ReplicaInput::Own { container: own, body }, out);
                 }
                 // Nobody asks.
-                pe::Action::Explained { .. } => {}
+                pe::Action::Explained { .. } | pe::Action::Looked { .. } => {}
                 pe::Action::Bury(letter) => {
                     let what = format!("{letter:?}");
                     let invariant = "no_tree_is_given_up_for_good";

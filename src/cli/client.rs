@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use node::Status;
-use node::runtime::{KeptLetter, TOKEN_FILE, TreeHolder};
+use node::runtime::{InstanceView, KeptLetter, TOKEN_FILE, TreeHolder};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -17,6 +17,27 @@ pub const HTTP_DEFAULT: &str = "127.0.0.1:7700";
 
 /// A node that busy answers within milliseconds; one that is gone should not hold up a command.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What of an instance is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LookOf {
+    /// Where it is.
+    Place,
+    /// What its owner says.
+    Owner,
+    /// What the node itself has as a copy.
+    Copy,
+}
+
+impl LookOf {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Place => "place",
+            Self::Owner => "owner",
+            Self::Copy => "copy",
+        }
+    }
+}
 
 /// A node, by the address where it answers.
 #[derive(Clone, Debug)]
@@ -69,6 +90,32 @@ impl Client {
         let path = format!("/api/v1/trees/{root}");
         let text = self.get(&path)?.ok_or_else(|| self.answers("not found", &path))?;
         Ok(self.parse::<Answer>(&text)?.holders)
+    }
+
+    /// An instance, as far as the node knows of it; an owner that is not the node is asked by way of it.
+    pub(super) fn instance(
+        &self,
+        pe: &str,
+        key: &[String],
+        topology: Option<&str>,
+        of: LookOf,
+    ) -> Result<InstanceView, Failure> {
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: String,
+        }
+        let path = format!("/api/v1/instances/{pe}");
+        let request = self.agent.get(format!("http://{}{path}", self.address));
+        let request =
+            request.query("of", of.as_str()).query_pairs(topology.map(|of| ("topology", of)));
+        let request = request.query_pairs(key.iter().map(|field| ("key", field)));
+        // What is refused, or not found, is explained in the body.
+        let request = request.config().http_status_as_error(false).build();
+        let mut answer = request.call().map_err(|error| self.is_silent(&error))?;
+        let text = answer.body_mut().read_to_string().map_err(|error| self.is_silent(&error))?;
+        let Ok(Refusal { error }) = serde_json::from_str(&text) else { return self.parse(&text) };
+        let exit = if answer.status() == 400 { Exit::Usage } else { Exit::Failure };
+        Err(Failure::new(exit, error))
     }
 
     /// The dead letters of the node.

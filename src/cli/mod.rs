@@ -1,7 +1,7 @@
 //! The commands that every application has.
 //!
 //! A cluster is run by typing, so every application answers to the same words: `node`, `status`,
-//! `check`, `trees`, `dlq`, `drain`, `recover`. [`App::main`] is all that most need. A program with commands of its own flattens
+//! `check`, `trees`, `key`, `dlq`, `drain`, `recover`. [`App::main`] is all that most need. A program with commands of its own flattens
 //! [`Command`] into its own enum, as `starling` does to add `demo`:
 //!
 //! ```
@@ -43,6 +43,7 @@ mod client;
 mod columns;
 mod dlq;
 mod failure;
+mod key;
 mod log;
 mod node;
 mod orders;
@@ -63,6 +64,7 @@ pub use client::{Client, HTTP_DEFAULT};
 pub use columns::{Columns, grouped};
 pub use dlq::DlqArgs;
 pub use failure::{Exit, Failure};
+pub use key::KeyArgs;
 pub use orders::{DrainArgs, RecoverArgs};
 pub use status::StatusArgs;
 pub use trees::TreesArgs;
@@ -81,6 +83,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Shows which events of spouts are not done with, and which PE has what of them
     Trees(TreesArgs),
+    /// One instance of a PE: what its state is, and which node has it
+    Key(KeyArgs),
     /// Dead letters: events that were tried often enough
     Dlq(DlqArgs),
     /// Has the local node leave: hand off what it has, and end
@@ -97,6 +101,7 @@ impl Command {
             Self::Status(args) => args.run(),
             Self::Check(args) => args.run(&app),
             Self::Trees(args) => args.run(),
+            Self::Key(args) => args.run(),
             Self::Dlq(args) => args.run(),
             Self::Drain(args) => args.run(),
             Self::Recover(args) => args.run(),

@@ -145,6 +145,7 @@ impl Alone {
             | Action::Replicate(_)
             | Action::Secured { .. }
             | Action::Explained { .. }
+            | Action::Looked { .. }
             | Action::Stopped => None,
         });
         emitted.expect("a container answers when asked")

@@ -2,7 +2,7 @@
 //!
 //! One file a concern: [`assignment`] is what the members agree on and its rules, [`handoff`] how units
 //! move between nodes, [`tokens`] the partitions of spouts that move with a view, [`rounds`] the counts by
-//! which the end of a topology is known, [`status`] what people see of all that, [`leave`] the way out.
+//! which the end of a topology is known, [`status`] and [`place`] what people see of all that, [`leave`] the way out.
 //! This file passes inputs to them, to gossip and to the view log, and is the only one that knows them
 //! all.
 
@@ -15,6 +15,7 @@ pub mod link;
 mod message;
 #[cfg(test)]
 mod model;
+mod place;
 mod rounds;
 mod status;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use handoff::{HandoffMessage, Pull, StreamId};
 pub use hello::{Hello, Refused};
 use leave::Leave;
 pub use message::{Action, Ending, Event, Input, Message, Setup};
+pub use place::UnitPlace;
 use rounds::Rounds;
 pub use rounds::Totals;
 pub use status::{

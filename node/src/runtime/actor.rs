@@ -211,6 +211,7 @@ impl ContainerActor {
             Action::Explained { question, holders } => {
                 self.notify(Notice::Explained(question, holders));
             }
+            Action::Looked { question, seen } => self.notify(Notice::Looked(question, seen)),
             Action::Stopped => self.notify(Notice::Core(crate::core::Input::Stopped(self.number))),
         }
     }

@@ -11,7 +11,7 @@ use libp2p::PeerId;
 use membership::view_log::{self, Record, Stamp};
 use membership::{Member, NodeId, Reason, Time};
 use pe::topology::{Plan, Prototype};
-use pe::{DeadLetter, Held, Holder, PartitionName, Registry};
+use pe::{DeadLetter, Held, Holder, PartitionName, Registry, Seen};
 use routing::{FrameHeader, FrameKind};
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,6 +21,7 @@ use super::dead_letters::DeadLetters;
 use super::http::TreeHolder;
 use super::identity::{self, node_of};
 use super::links::{GreetingError, Shared};
+use super::look::{Look, LookAnswer, LookRequest};
 use super::net::{Command, NetEvent, Side};
 use super::room;
 use super::watch::Watch;
@@ -48,6 +49,12 @@ pub(super) enum Notice {
     Explain(u64, oneshot::Sender<Vec<TreeHolder>>),
     /// A container answers that.
     Explained(u64, Vec<Holder>),
+    /// Somebody wants to know what an instance is.
+    Look(LookRequest, oneshot::Sender<LookAnswer>),
+    /// A container answers that.
+    Looked(u64, Seen),
+    /// A replica answers that: the state, if there is such an instance, and if there is a replica.
+    FoundCopy(u64, Option<Option<Vec<u8>>>),
     /// A dead letter is to be handled once more.
     Resend(DeadLetter),
     /// Something that has to be on disk could not be written.
@@ -67,7 +74,7 @@ pub(super) struct Question {
 }
 
 /// So many questions are open at a time.
-const QUESTIONS_MAX: usize = 64;
+pub(super) const QUESTIONS_MAX: usize = 64;
 
 /// Who wants to know how the node is.
 pub(super) type StatusAsker = oneshot::Sender<Status>;
@@ -109,6 +116,8 @@ pub(super) struct Driver {
     /// Questions of people that not all containers have answered.
     pub(super) questions: BTreeMap<u64, Question>,
     pub(super) next_question: u64,
+    /// Instances that people want to see.
+    pub(super) looks: BTreeMap<u64, Look>,
     /// Where dead letters go.
     pub(super) letters: Arc<DeadLetters>,
     pub(super) watch: Watch,
@@ -235,7 +244,7 @@ impl Driver {
         }
     }
 
-    fn container(&self, number: u16, input: pe::Input) {
+    pub(super) fn container(&self, number: u16, input: pe::Input) {
         if let Some(container) = self.containers.get(usize::from(number)) {
             give(container, input);
         }
@@ -406,6 +415,9 @@ impl Driver {
                 self.questions.insert(question, asked);
             }
             Notice::Explained(question, holders) => self.explained(question, holders),
+            Notice::Look(request, asker) => self.look(request, asker),
+            Notice::Looked(question, seen) => self.looked(question, seen),
+            Notice::FoundCopy(question, found) => self.found_copy(question, found),
             Notice::Resend(letter) => self.resend(&letter),
             Notice::DiskFailed(error) => self.outcome = Some(Err(error)),
             Notice::Stop if self.is_stopping => {

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::dead_letters::{DeadLetters, KeptLetter};
 use super::driver::Notice;
 use super::identity::TOKEN_FILE;
+use super::look::{LookFailure, LookOf, LookRequest};
 use super::tables::Tables;
 use crate::core::{Input, Status};
 
@@ -111,6 +112,7 @@ fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/tables", reading().to(table_names)))
         .service(resource("/api/v1/tables/{name}", reading().to(table)))
         .service(resource("/api/v1/trees/{root}", reading().to(tree)))
+        .service(resource("/api/v1/instances/{pe}", reading().to(instance)))
         .service(resource("/api/v1/dlq", reading().to(dead_letters)))
         .service(order("/api/v1/dlq/{id}/replay", web::post().to(resend)))
         .service(order("/api/v1/drain", web::post().to(drain)))
@@ -153,6 +155,51 @@ async fn tree(desk: web::Data<Desk>, root: web::Path<String>) -> HttpResponse {
     match tokio::time::timeout(desk.patience, asked).await.ok().flatten() {
         Some(holders) => HttpResponse::Ok().json(json!({ "holders": holders })),
         None => unavailable(SILENT),
+    }
+}
+
+/// What an instance is, or where. Who does not own it says who does.
+async fn instance(
+    request: HttpRequest,
+    desk: web::Data<Desk>,
+    pe: web::Path<String>,
+    query: web::Query<Vec<(String, String)>>,
+) -> HttpResponse {
+    let mut wanted =
+        LookRequest { pe: pe.into_inner(), key: Vec::new(), topology: None, of: LookOf::Owner };
+    for (name, value) in query.into_inner() {
+        match (name.as_str(), value.as_str()) {
+            ("key", _) => wanted.key.push(value),
+            ("topology", _) => wanted.topology = Some(value),
+            ("of", "place") => wanted.of = LookOf::Place,
+            ("of", "owner") => wanted.of = LookOf::Owner,
+            ("of", "copy") => wanted.of = LookOf::Copy,
+            _ => return unclear(&format!("{name}={value} means nothing here")),
+        }
+    }
+    let of = wanted.of;
+    let asked = async {
+        let (reply, answer) = oneshot::channel();
+        desk.doors.orders.send(Notice::Look(wanted, reply)).await.ok()?;
+        answer.await.ok()
+    };
+    let view = match tokio::time::timeout(desk.patience, asked).await.ok().flatten() {
+        Some(Ok(view)) => view,
+        Some(Err(LookFailure::Unclear(why))) => return unclear(&why),
+        Some(Err(LookFailure::Unknown(why))) => return not_found(&why),
+        Some(Err(LookFailure::Hidden(why))) => return unavailable(&why),
+        None => return unavailable(SILENT),
+    };
+    let elsewhere =
+        view.owner.http.filter(|_| view.is_served && view.owner.node != view.answered_by);
+    match (view.found, of, elsewhere) {
+        (Some(true), ..) | (None, LookOf::Place, _) => HttpResponse::Ok().json(view),
+        (Some(false), ..) => HttpResponse::NotFound().json(view),
+        (None, LookOf::Owner | LookOf::Copy, Some(owner)) => {
+            let location = format!("http://{owner}{}", request.uri());
+            HttpResponse::TemporaryRedirect().insert_header(("Location", location)).json(view)
+        }
+        (None, LookOf::Owner | LookOf::Copy, None) => HttpResponse::ServiceUnavailable().json(view),
     }
 }
 
@@ -285,6 +332,10 @@ const SILENT: &str = "the node does not answer";
 
 fn unavailable(reason: &str) -> HttpResponse {
     HttpResponse::ServiceUnavailable().json(json!({ "error": reason }))
+}
+
+fn unclear(reason: &str) -> HttpResponse {
+    HttpResponse::BadRequest().json(json!({ "error": reason }))
 }
 
 fn not_found(reason: &str) -> HttpResponse {

@@ -15,6 +15,7 @@ mod identity;
 mod inlets;
 mod journal;
 mod links;
+mod look;
 mod net;
 mod replicas;
 mod room;
@@ -51,6 +52,7 @@ pub use self::http::TreeHolder;
 use self::identity::Identity;
 pub use self::identity::TOKEN_FILE;
 use self::links::{Links, Shared};
+pub use self::look::{InstanceHolder, InstanceView};
 use self::net::{Net, Side};
 use self::replicas::Replicas;
 use self::shipped::shipped;
@@ -354,6 +356,7 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
         data_dir: config.data_dir.clone(),
         questions: BTreeMap::new(),
         next_question: 0,
+        looks: BTreeMap::new(),
         letters: Arc::clone(&letters),
         watch: Watch::new(activities),
         outcome: None,

@@ -237,6 +237,8 @@ impl Keeper {
             ReplicaAction::Send(..) | ReplicaAction::Tell(..) | ReplicaAction::Chunk { .. } => {
                 self.held.push(action);
             }
+            // It is said to be of a copy.
+            ReplicaAction::Looked { .. } => self.act_now(action),
         }
     }
 
@@ -259,6 +261,9 @@ impl Keeper {
             }
             ReplicaAction::Chunk { handoff, bytes, kind } => {
                 self.tell(Input::Chunk { handoff, kind, bytes });
+            }
+            ReplicaAction::Looked { question, found } => {
+                let _ = self.notices.blocking_send(Notice::FoundCopy(question, found));
             }
             ReplicaAction::Log(_) | ReplicaAction::Segment(..) | ReplicaAction::Discard(_) => {}
         }

@@ -89,6 +89,11 @@ impl Handoffs {
         !self.departed.is_empty()
     }
 
+    /// Whether a unit is here by the layout, and nobody serves it.
+    pub(super) fn is_waiting(&self, unit: Unit) -> bool {
+        self.waiting.has(unit)
+    }
+
     /// Finds out which units are to be here and are served by nobody yet: they are sealed.
     fn wait(&mut self, layout: &Layout, me: ContainerId) {
         let slots = layout.slot_count();

@@ -12,7 +12,7 @@ use crate::Unit;
 use crate::event_type::AnyBatch;
 use crate::layout::Layout;
 use crate::report::{PartitionReport, Report};
-use crate::{Failure, PartitionName, Position};
+use crate::{Failure, PartitionName, Position, Seen, Sought};
 
 /// What can happen to a container.
 #[derive(Debug)]
@@ -54,6 +54,24 @@ pub enum Input {
         question: u64,
         /// The tree.
         root: u64,
+    },
+    /// What is an instance?
+    Look {
+        /// What the answer is called.
+        question: u64,
+        /// Which.
+        sought: Sought,
+    },
+    /// What is an instance, by a copy of its state?
+    LookAtCopy {
+        /// What the answer is called.
+        question: u64,
+        /// The topology.
+        topology: u16,
+        /// The prototype.
+        prototype: u16,
+        /// The copy, as [`ReplicaAction::Looked`](crate::ReplicaAction::Looked) gave it.
+        state: Vec<u8>,
     },
     /// A dead letter is to be read again, and handled once more.
     Resend {
@@ -209,6 +227,13 @@ pub enum Action {
         question: u64,
         /// What is here.
         holders: Vec<Holder>,
+    },
+    /// The answer to [`Input::Look`] and [`Input::LookAtCopy`].
+    Looked {
+        /// What was asked.
+        question: u64,
+        /// What was seen.
+        seen: Seen,
     },
     /// An event of a spout was tried often enough.
     Bury(DeadLetter),

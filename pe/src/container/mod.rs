@@ -39,7 +39,7 @@ use crate::host::Opened;
 use crate::layout::{Layout, Phase};
 use crate::report::Report;
 use crate::topology::Plan;
-use crate::{Registry, Removal, Waker};
+use crate::{Registry, Removal, Seen, Sought, Waker};
 
 /// A frame is closed when it has this many bytes. Smaller costs a checksum, a write and a read more
 /// often; larger delays its first batch.
@@ -188,6 +188,15 @@ impl Container {
                 self.runs.iter_mut().for_each(|run| run.explain(root, &mut holders));
                 out.push(Action::Explained { question, holders });
             }
+            Input::Look { question, sought } => {
+                let seen = self.look(&sought);
+                out.push(Action::Looked { question, seen });
+            }
+            Input::LookAtCopy { question, topology, prototype, state } => {
+                let run = self.runs.get(usize::from(topology));
+                let seen = run.map_or(Seen::Absent, |run| run.look_at_copy(prototype, &state));
+                out.push(Action::Looked { question, seen });
+            }
             Input::Resend { topology, prototype, name, position, skip } => {
                 let (offset, waker) = (Offset { position, skip }, self.desk.waker.clone());
                 if let Some(run) = self.runs.get_mut(usize::from(topology)) {
@@ -318,6 +327,17 @@ impl Container {
         }
         self.narrow(&laying);
         self.lay_replication(&before, &laying, out);
+    }
+
+    /// What an instance is. That of a unit which is given away is still here; of one that nobody serves, some may be.
+    fn look(&mut self, sought: &Sought) -> Seen {
+        let Desk { layout, me, handoffs, .. } = &self.desk;
+        let unit = sought.unit(layout.slot_count());
+        if layout.home(unit) != Some(*me) || handoffs.is_waiting(unit) || self.is_stopped {
+            return Seen::Elsewhere;
+        }
+        let run = self.runs.get_mut(usize::from(sought.topology));
+        run.map_or(Seen::Absent, |run| run.look(sought))
     }
 
     fn report(&mut self, round: u64) -> Report {

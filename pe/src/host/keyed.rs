@@ -23,7 +23,7 @@ use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse, Waking};
 use crate::units::{Scope, Units};
 use crate::window::Extent;
-use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal};
+use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal, Seen, Which, look};
 
 /// Rows whose hints are asked for before the first of them is handled: the questions do not depend on one
 /// another, so the processor waits for many cache lines at once.
@@ -564,6 +564,16 @@ where
         chunk: &mut ChunkWriter,
     ) -> Option<usize> {
         self.write_instances(at, units, chunk)
+    }
+
+    fn look(&mut self, which: &Which) -> Seen {
+        let Which::Key(key) = which else { return Seen::Absent };
+        let position = self.position_of_key(key);
+        position.map_or(Seen::Absent, |position| look::shown(&self.instances.at(position).pe))
+    }
+
+    fn look_at_copy(&self, state: &[u8]) -> Seen {
+        look::copy::<P>(state)
     }
 
     fn unstage(&mut self, units: Scope<'_>) {

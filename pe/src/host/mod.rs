@@ -32,7 +32,7 @@ use crate::ctx::Discarded;
 use crate::topology::{Params, Trigger};
 use crate::units::{Scope, Units};
 use crate::window::WindowSpec;
-use crate::{Ctx, Outputs, Removal};
+use crate::{Ctx, Outputs, Removal, Seen, Which};
 
 /// A batch on its way into a host.
 #[derive(Clone, Copy)]
@@ -107,6 +107,14 @@ pub(crate) trait AnyHost: Send {
         _chunk: &mut ChunkWriter,
     ) -> Option<usize> {
         None
+    }
+    /// What an instance is.
+    fn look(&mut self, _which: &Which) -> Seen {
+        Seen::Hidden("it has no state".to_owned())
+    }
+    /// What a copy of the state of an instance is.
+    fn look_at_copy(&self, _state: &[u8]) -> Seen {
+        Seen::Hidden("it has no state".to_owned())
     }
     /// Nothing else is to be done.
     fn idle(&mut self) {}

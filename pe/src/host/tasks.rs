@@ -16,7 +16,7 @@ use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse};
 use crate::units::{Scope, Units};
-use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal};
+use crate::{Ctx, Failure, Inputs, KeyRef, On, Outputs, Pe, Removal, Seen, Which, look};
 
 /// The numbered instances of a prototype in a container.
 pub(crate) struct TasksHost<P: Pe> {
@@ -322,6 +322,15 @@ impl<P: Pe> AnyHost for TasksHost<P> {
         chunk: &mut ChunkWriter,
     ) -> Option<usize> {
         self.write_instances(at, units, chunk)
+    }
+
+    fn look(&mut self, which: &Which) -> Seen {
+        let Which::Task(task) = which else { return Seen::Absent };
+        self.instances.get(task).map_or(Seen::Absent, |task| look::shown(&task.pe))
+    }
+
+    fn look_at_copy(&self, state: &[u8]) -> Seen {
+        look::copy::<P>(state)
     }
 
     fn unstage(&mut self, units: Scope<'_>) {

@@ -11,6 +11,7 @@ use routing::{Key, Packed};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use crate::chunk::{Copied, Record, records};
+use crate::{Sought, Which};
 
 /// Below this, nothing is gained.
 const LEAST: usize = 16 << 10;
@@ -51,6 +52,32 @@ impl UnitLog {
     pub(crate) fn compacted(&mut self) -> &[u8] {
         self.compact();
         &self.bytes
+    }
+
+    /// The state of an instance, if it is there.
+    pub(crate) fn last(&self, sought: &Sought) -> Option<Vec<u8>> {
+        let place = (sought.topology, sought.prototype);
+        let all = records(&self.bytes).map(|(_, _, record)| record);
+        let all = all.filter(|record| (record.topology, record.prototype) == place);
+        let mut found = None;
+        for Record { copied, .. } in all {
+            match (copied, &sought.which) {
+                (Copied::Keyed { key, state, .. }, Which::Key(which)) if key == which => {
+                    found = Some(state);
+                }
+                (Copied::KeyGone(hash), Which::Key(which))
+                    if hash == Packed::new(which, 0).hash() =>
+                {
+                    found = None;
+                }
+                (Copied::Task { task, state, .. }, Which::Task(which)) if task == *which => {
+                    found = Some(state);
+                }
+                (Copied::TaskGone(task), Which::Task(which)) if task == *which => found = None,
+                _ => {}
+            }
+        }
+        found.map(<[u8]>::to_vec)
     }
 
     /// Leaves the last record of each instance that is there.
@@ -152,6 +179,21 @@ mod tests {
                         tasks.remove(&which);
                     }
                 }
+            }
+            let state = |len: &usize| {
+                let mut bytes = Vec::new();
+                routing::codec::encode(&vec![1u8; *len], &mut bytes).unwrap();
+                bytes
+            };
+            for which in 0..20u8 {
+                let key = vec![which; 1 + usize::from(which)];
+                let sought = |which| Sought { topology: 1, prototype: 2, which };
+                let known = log.last(&sought(Which::Key(key.clone())));
+                prop_assert_eq!(known, keys.get(&key).map(state));
+                let known = log.last(&sought(Which::Task(which.into())));
+                prop_assert_eq!(known, tasks.get(&which).map(state));
+                let other = Sought { topology: 1, prototype: 3, which: Which::Key(key) };
+                prop_assert_eq!(log.last(&other), None);
             }
             let (mut keys_left, mut tasks_left) = (BTreeMap::new(), BTreeMap::new());
             let bytes = log.compacted();

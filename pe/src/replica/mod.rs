@@ -30,10 +30,10 @@ pub use self::journal::JournalError;
 use self::journal::{Entry, Image};
 use self::log::UnitLog;
 pub(crate) use self::message::{FromReplica, MESSAGE_MAX, SEQUENCE_BITS, ToReplica};
-use crate::Unit;
 use crate::chunk::{Copied, Record, checked, of_records, records};
 use crate::container::ChunkKind;
 use crate::layout::Layout;
+use crate::{Sought, Unit};
 
 /// A chunk that is given is closed when it has this many bytes.
 const CHUNK_TARGET: usize = 64 << 10;
@@ -85,6 +85,13 @@ pub enum ReplicaInput {
     Pull(u64),
     /// That is over.
     Release(u64),
+    /// What is known of an instance?
+    Look {
+        /// What the answer is called.
+        question: u64,
+        /// Which.
+        sought: Sought,
+    },
 }
 
 /// What the replicas of a node want done.
@@ -102,6 +109,13 @@ pub enum ReplicaAction {
         bytes: Vec<u8>,
         /// What follows.
         kind: ChunkKind,
+    },
+    /// The answer to [`ReplicaInput::Look`].
+    Looked {
+        /// What was asked.
+        question: u64,
+        /// Its state, if there is such an instance, by a replica, if there is one that is whole.
+        found: Option<Option<Vec<u8>>>,
     },
     /// Bytes for the end of the newest segment of the journal. What follows this waits until they are synced.
     Log(Vec<u8>),
@@ -377,6 +391,12 @@ impl ReplicaStore {
             ReplicaInput::Pull(handoff) => self.give(handoff, out),
             ReplicaInput::Release(handoff) => {
                 self.giving.remove(&handoff);
+            }
+            ReplicaInput::Look { question, sought } => {
+                let unit = sought.unit(self.slots.len());
+                let whole = self.kept(unit).and_then(|kept| kept.whole.as_ref());
+                let found = whole.map(|whole| whole.log.last(&sought));
+                out.push(ReplicaAction::Looked { question, found });
             }
         }
     }

@@ -234,8 +234,10 @@ impl OnDisk {
                     self.files.insert(number, start);
                 }
                 ReplicaAction::Discard(below) => self.files.retain(|number, _| *number >= below),
-                ReplicaAction::Send(..) | ReplicaAction::Tell(..) | ReplicaAction::Chunk { .. } => {
-                }
+                ReplicaAction::Send(..)
+                | ReplicaAction::Tell(..)
+                | ReplicaAction::Chunk { .. }
+                | ReplicaAction::Looked { .. } => {}
             }
         }
     }

@@ -400,6 +400,7 @@ impl Cluster {
             }
             Action::Secured { epoch, units, .. } => self.secured.push((from, epoch, units)),
             Action::Explained { holders, .. } => self.holders.extend(holders),
+            Action::Looked { .. } => {}
             Action::Staged { handoff, outcome } => self.staged.push_back((handoff, outcome)),
             Action::Stopped => {
                 self.stopped.insert(from);

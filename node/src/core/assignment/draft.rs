@@ -457,6 +457,10 @@ impl Assignment {
             is_active(seat) && former.of(seat.log).is_some_and(|was| was.state == State::Joining)
         };
         self.holders.extend(head.seats.iter().filter(has_come_in).map(|seat| seat.log));
+        // Who made tokens, or inherits some, has what it never took from anybody.
+        let makers = self.topologies.iter().flat_map(|t| t.spouts.values()).flatten();
+        let owners = makers.chain(self.heirs.values());
+        self.holders.extend(owners.filter(|&&log| seats.of(log).is_some()));
     }
 
     /// Topologies run once enough members are there and have what is theirs, and do not stop when there are

@@ -466,6 +466,26 @@ fn what_a_disk_had_is_inherited_once_and_by_nobody_if_it_comes_back() {
     assert!(forgot.1.heirs.is_empty());
 }
 
+/// The others came in before there were tokens, and were noted as who may have some; the maker was not, and nobody
+/// inherited the partitions that it had kept for itself.
+#[test]
+fn who_makes_tokens_is_inherited_from_like_who_takes_them() {
+    let two = [(1, 1, ACTIVE), (2, 1, ACTIVE)];
+    let mut one = first();
+    one.1.replicas = 2;
+    one.1.topologies[0].partitions = Some(BTreeMap::new());
+    let joining = follow(&one, head(2, &[(1, 1, ACTIVE), (2, 1, State::Joining)]), &[]);
+    let at = settle(follow(&joining, head(3, &two), &[]), &two);
+    assert_eq!(at.1.holders, BTreeSet::from([log(2, 1)]));
+    let listed = Cause::Listed { topology: 0, prototype: 0, by: log(1, 1), count: 8 };
+    let at = follow(&at, head(at.0.number.0 + 1, &two), &[listed]);
+    let gone = follow(&at, head(at.0.number.0 + 1, &two[1..]), &[]);
+    assert_eq!(gone.1.orphans.keys().collect::<Vec<_>>(), [&DiskId(1)]);
+    let inherited = Cause::Inherited(DiskId(1), gone.0.number, log(2, 1));
+    let heired = follow(&gone, head(gone.0.number.0 + 1, &two[1..]), &[inherited]);
+    assert_eq!(heired.1.holders, BTreeSet::from([log(2, 1)]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

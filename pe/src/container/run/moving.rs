@@ -11,6 +11,7 @@ use crate::host::{Here, Pass};
 use crate::layout::Phase;
 use crate::topology::InstancePlan;
 use crate::units::Units;
+use crate::{Seen, Sought};
 
 impl Run {
     /// Lets instances go that live elsewhere, and makes those that have to be here.
@@ -136,6 +137,18 @@ impl Run {
     /// How many instances a prototype has; `None` if there is no such prototype.
     pub(in crate::container) fn instances(&self, prototype: u16) -> Option<InstancePlan> {
         self.plan.prototypes.get(usize::from(prototype)).map(|known| known.instances)
+    }
+
+    /// What an instance is.
+    pub(in crate::container) fn look(&mut self, sought: &Sought) -> Seen {
+        let slot = self.hosts.get_mut(usize::from(sought.prototype));
+        slot.map_or(Seen::Absent, |slot| slot.host.look(&sought.which))
+    }
+
+    /// What a copy of the state of an instance is.
+    pub(in crate::container) fn look_at_copy(&self, prototype: u16, state: &[u8]) -> Seen {
+        let slot = self.hosts.get(usize::from(prototype));
+        slot.map_or(Seen::Absent, |slot| slot.host.look_at_copy(state))
     }
 
     /// The name of a prototype.

@@ -154,12 +154,16 @@ where
         Ok(())
     }
 
+    /// Where the instance of a key is, by its canonical bytes, which are whole.
+    pub(super) fn position_of_key(&self, bytes: &[u8]) -> Option<usize> {
+        let key = K::pack(bytes);
+        let known = self.instances.find(key.hash(), key);
+        known.or_else(|| self.instances.find_long(key, bytes))
+    }
+
     /// Files an instance, in the place of one that is there.
     fn place(&mut self, bytes: &[u8], pe: P, pulse: M) -> K {
-        let key = K::pack(bytes);
-        let hash = key.hash();
-        let known = self.instances.find(hash, key);
-        let position = match known.or_else(|| self.instances.find_long(key, bytes)) {
+        let position = match self.position_of_key(bytes) {
             Some(position) => {
                 let instance = self.instances.at(position);
                 let before = std::mem::replace(&mut instance.pe, pe);
@@ -167,8 +171,8 @@ where
                 position
             }
             None => {
-                let key = self.instances.keep(key, bytes);
-                self.instances.insert(hash, key, pe)
+                let key = self.instances.keep(K::pack(bytes), bytes);
+                self.instances.insert(key.hash(), key, pe)
             }
         };
         let instance = self.instances.at(position);
