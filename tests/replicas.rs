@@ -160,6 +160,44 @@ fn a_damaged_journal_is_put_aside_and_repaired_from_the_others() {
     check(&ground, &nodes);
 }
 
+/// What is on disks only waits for them, until an operator says that they do not come back; if they do, they drop it.
+#[test]
+fn what_nobody_has_waits_until_an_operator_gives_it_up() {
+    let names = ["a", "b", "c", "d", "e"];
+    let settings = "replicas = 2\ndurability = \"fsync\"";
+    let (ground, mut nodes) = cluster("replicas-given-up", settings, &names);
+    wait_to_have_done(&nodes, 8);
+    nodes.drain(3..).for_each(Node::kill);
+    let status = nodes[0].wait_to_show("units that nobody has", |status| {
+        status.unavailable > 0 && status.members.len() == 3
+    });
+    assert_eq!(
+        (status.units_lost, status.is_degraded),
+        (0, false),
+        "nothing begins empty by itself"
+    );
+    nodes[0].wait_to_say(&["UNAVAILABLE"]);
+    let recover = |http: &str| {
+        let mut command = support::starling();
+        let output = command.args(["recover", "--unsafe", "--http", http]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let http = &nodes[0].addresses.http;
+    let (code, said) = recover(http);
+    assert!(code == Some(0) && said.starts_with("GIVEN UP: "), "{code:?} {said}");
+    let status = nodes[0].status();
+    assert!(status.unavailable == 0 && status.units_lost > 0, "{status:?}");
+    let (code, said) = recover(http);
+    assert!(code == Some(1) && said.contains("nothing to recover"), "{code:?} {said}");
+    let config = ground.folder.join("node.toml");
+    for name in ["d", "e"] {
+        nodes.push(ground.start_with(name, nodes.first(), &["-c", path(&config)]));
+    }
+    let ends: Vec<_> = nodes.iter().map(|node| node.wait_until("ended")).collect();
+    let pending = ends.iter().map(|status| status.topologies[0].trees_pending).sum::<u64>();
+    assert_eq!(pending, 0);
+}
+
 /// A file system of its own, as large as is said.
 struct Tmpfs(PathBuf);
 

@@ -159,6 +159,13 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         self.is_closing = true;
     }
 
+    /// Has what the instances of this PE in this container have come to written to their replicas as soon as the hook
+    /// has returned, whatever the `checkpoint` of the topology says: S4's manual checkpoint. It is safe once all who keep
+    /// replicas have it, and the acks that wait for it go then. Where nobody keeps replicas, it changes nothing.
+    pub fn checkpoint(&mut self) {
+        self.tracker.wants_checkpoint = true;
+    }
+
     /// Gives up the event or record at hand, and counts it under a reason.
     pub fn discard(&mut self, reason: &'static str) {
         *self.discarded.entry(reason).or_default() += 1;

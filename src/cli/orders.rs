@@ -31,7 +31,8 @@ The node gives its slots with their state to the other members, and ends. Exits 
 const RECOVER_EXAMPLES: &str = "Example:
   starling recover --unsafe
 
-For a cluster most of whose voters are gone for good. The members that this node cannot reach are given
+For a cluster most of whose voters are gone for good, or in which units are UNAVAILABLE since all who have their
+state are gone for good: those units begin empty. The members that this node cannot reach are given
 up: what only they knew is LOST, and should they come back they drop what they hold and join anew. If some
 of them still run on the other side of a broken network, both sides go on and events are handled twice.
 Bring the nodes back instead if there is any way.";
@@ -86,14 +87,16 @@ impl RecoverArgs {
     pub(super) fn run(self) -> Result<(), Failure> {
         let client = Client::new(self.door.http);
         let before = client.status()?;
-        if !before.is_degraded {
-            let message = "nothing to recover: a majority of the voters is there";
+        if !before.is_degraded && before.unavailable == 0 {
+            let message =
+                "nothing to recover: a majority of the voters is there, and nothing is unavailable";
             return Err(Failure::new(Exit::Failure, message));
         }
         client.order("/api/v1/recover", self.door.token.as_deref())?;
         let recovered = || {
             let status = client.status().ok()?;
-            (status.epoch > before.epoch && !status.is_degraded).then_some(status)
+            let is_whole = !status.is_degraded && status.unavailable == 0;
+            (status.epoch > before.epoch && is_whole).then_some(status)
         };
         let after = wait(RECOVER_LIMIT, recovered).ok_or_else(|| {
             Failure::new(Exit::Failure, "nothing was recovered; the node's log says why")
@@ -101,13 +104,20 @@ impl RecoverArgs {
         let is_kept = |node: &str| after.members.iter().any(|member| member.node == node);
         let lost = before.members.iter().filter(|member| !is_kept(&member.node));
         let lost: Vec<_> = lost.map(|member| member.node.as_str()).collect();
-        output::message(format_args!(
-            "RECOVERED without a majority: epoch {}, {} members; given up, with all that only they \
-             knew: {}",
-            after.epoch,
-            after.members.len(),
-            lost.join(" ")
-        ));
+        let (epoch, members) = (after.epoch, after.members.len());
+        if before.is_degraded {
+            output::message(format_args!(
+                "RECOVERED without a majority: epoch {epoch}, {members} members; given up, with all that only they \
+                 knew: {}",
+                lost.join(" ")
+            ));
+        }
+        let begun_empty = after.units_lost - before.units_lost;
+        if begun_empty > 0 {
+            output::message(format_args!(
+                "GIVEN UP: {begun_empty} units that nobody had begin empty, epoch {epoch}"
+            ));
+        }
         Ok(())
     }
 }

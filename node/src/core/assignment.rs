@@ -45,6 +45,8 @@ pub struct Assignment {
     /// What members have of replicas on their disks: since which of their lives. Sets that were named since then are still
     /// there, whatever has become of the members in between.
     pub stores: BTreeMap<LogId, Run>,
+    /// The last view that gave up what nobody had, since an operator said so.
+    pub given_up: Epoch,
     /// Who has which key slot.
     pub slots: Vec<Share>,
     /// The topologies, by name.
@@ -150,6 +152,8 @@ pub enum Cause {
     Forgot(DiskId),
     /// A member has on its disk what it was given of replicas since one of its lives.
     Stored(LogId, Run),
+    /// An operator gives up the units that nobody has under that view: they begin empty.
+    GivenUp(Epoch),
 }
 
 /// Who has copies: the seats of a view, and what is known of the disks of their members.
@@ -253,6 +257,7 @@ impl Assignment {
             replicas: setup.replicas,
             is_durable: setup.is_durable,
             stores: BTreeMap::new(),
+            given_up: Epoch(0),
             slots: slots.collect(),
             topologies: topologies.collect(),
             anew: BTreeMap::new(),
@@ -391,6 +396,7 @@ impl Body for Assignment {
                     && seat_of(head, *log).is_some()
                     && self.stores.get(log) != Some(since)
             }
+            Cause::GivenUp(epoch) => *epoch == head.number && self.unavailable(head) > 0,
         }
     }
 

@@ -79,6 +79,8 @@ pub struct NodeCore {
     /// Units of which all have replicas who are to have them, by the view that named their sets: for the next tick, since
     /// nobody waits for it, and each view costs all nodes something.
     replicated: BTreeMap<Epoch, Vec<Unit>>,
+    /// Whether an operator has said that what nobody has is to begin empty.
+    is_giving_up: bool,
     /// Units that have begun empty.
     units_lost: u64,
     /// Spouts whose partitions we were asked to list; the list, once it is there.
@@ -133,6 +135,7 @@ impl NodeCore {
             books: Books::default(),
             stored_since: None,
             replicated: BTreeMap::new(),
+            is_giving_up: false,
             units_lost: 0,
             live: BTreeMap::from([(me.node, me)]),
             setup,
@@ -189,7 +192,7 @@ impl NodeCore {
                 self.tokens.synced();
                 self.say_what_is_kept(out);
             }
-            Input::RecoverUnsafe => self.log_step(now, view_log::Input::RecoverUnsafe, out),
+            Input::RecoverUnsafe => self.recover(now, out),
             Input::Received(from, message) => {
                 self.heard = now;
                 self.receive(now, from, message, out);
@@ -350,6 +353,8 @@ impl NodeCore {
                 }
                 view_log::Action::Tell(event) => {
                     let is_over = event == view_log::Event::Superseded;
+                    let is_refused = matches!(event, view_log::Event::NotRecovered(_));
+                    self.is_giving_up &= !is_refused;
                     out.push(Action::Tell(Event::Log(event)));
                     if is_over {
                         out.push(Action::Exit(Ending::Superseded));
@@ -659,6 +664,28 @@ impl NodeCore {
         }
     }
 
+    /// An operator has decided not to wait for who is gone: neither for a majority, nor for who had what nobody has.
+    fn recover(&mut self, now: Time, out: &mut Vec<Action>) {
+        self.is_giving_up = true;
+        let view = self.view.as_ref().filter(|_| !self.is_degraded);
+        if view.is_none_or(|view| view.body.unavailable(&view.head) == 0) {
+            self.log_step(now, view_log::Input::RecoverUnsafe, out);
+        }
+        self.give_up();
+    }
+
+    /// Once enough voters are there, or nobody asks whether they are, gives up what nobody has, if that was said.
+    fn give_up(&mut self) {
+        let Some(view) = self.view.as_ref().filter(|_| self.is_giving_up) else { return };
+        if self.log.quorum().is_some_and(|(live, needed)| live < needed) {
+            return;
+        }
+        self.is_giving_up = view.body.unavailable(&view.head) > 0;
+        if self.is_giving_up {
+            self.causes.push(Cause::GivenUp(view.head.number));
+        }
+    }
+
     /// What is due by time or by what has just happened.
     fn wake(&mut self, now: Time, out: &mut Vec<Action>) {
         let is_due = |deadline: Option<Time>| deadline.is_some_and(|due| due <= now);
@@ -678,6 +705,7 @@ impl NodeCore {
             self.tokens.say(&self.live, out);
             self.mend(now);
             self.see_to_books(out);
+            self.give_up();
             let replicated = std::mem::take(&mut self.replicated);
             let causes =
                 replicated.into_iter().map(|(epoch, units)| Cause::Replicated(epoch, units));

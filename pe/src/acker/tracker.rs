@@ -64,6 +64,8 @@ pub(crate) struct Tracker {
     pub(crate) joints: Vec<(Ack, Vec<Ack>)>,
     /// Anchors that were made here and not given back here; below zero where they came with their instances.
     pub(crate) held: i64,
+    /// Whether application code wants what it has come to with its replicas now.
+    pub(crate) wants_checkpoint: bool,
 }
 
 impl Default for Tracker {
@@ -82,6 +84,7 @@ impl Default for Tracker {
             joined: 0,
             joints: Vec::new(),
             held: 0,
+            wants_checkpoint: false,
         }
     }
 }

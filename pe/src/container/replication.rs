@@ -442,26 +442,32 @@ impl Container {
             self.see_to_replicas(out);
         }
         self.copy_to_replicas(out);
-        if self.replication.commits.len() == COMMITS_MAX
-            && self.replication.last_commit.max(self.replication.last_touch) + TOUCH <= now
-        {
+        if self.touch_deadline().is_some_and(|at| at <= now) {
             self.replication.last_touch = now;
-            for (run, acks) in self.replication.commits.iter().flat_map(|commit| &commit.acks) {
-                self.runs[*run].touch_waiting(acks);
+            for (at, run) in self.runs.iter_mut().enumerate() {
+                let made = self.replication.commits.iter().flat_map(|commit| &commit.acks);
+                let made = made.filter(|(run, _)| *run == at);
+                run.touch_waiting(made.flat_map(|(_, acks)| acks));
             }
         }
-        let asked = self.is_asked_to_commit();
+        let waiting = self.uncommitted();
         let after = if is_idle { COMMIT_IDLE } else { COMMIT_AFTER };
-        let is_due = self.replication.last_commit + after <= now || asked >= CHANGED_MAX;
-        let has_room = self.replication.commits.len() < COMMITS_MAX;
-        let is_asked = asked > 0 && is_due && has_room;
-        let may_unasked = self.replication.replicas.values().all(|f| f.sent - f.confirmed < WINDOW);
-        let is_unasked = self.replication.last_unasked + COMMIT_UNASKED <= now
-            && may_unasked
-            && self.runs.iter().any(|run| !run.is_tracked() && run.changed() > 0);
-        if is_asked || is_unasked {
+        let is_due = self.replication.last_commit + after <= now || waiting >= CHANGED_MAX;
+        let is_asked =
+            waiting > 0 && self.may_commit(true) && (is_due || self.is_commit_wanted(true));
+        let is_due = self.replication.last_unasked + COMMIT_UNASKED <= now;
+        let is_unasked = self.may_commit(false)
+            && (is_due || self.is_commit_wanted(false))
+            && self.runs.iter().any(|run| !run.is_tracked() && run.uncommitted() > 0);
+        let common = [is_asked, is_unasked];
+        let own = [true, false].map(|is_tracked| {
+            let mut runs = self.runs.iter_mut().filter(|run| run.is_tracked() == is_tracked);
+            let has_own = runs.any(|run| run.has_own_due(now));
+            has_own && self.may_commit(is_tracked)
+        });
+        if [common, own] != [[false; 2]; 2] {
             self.begin_anew_what_overran(out);
-            self.commit(is_asked, is_unasked, out);
+            self.commit(common, own, out);
             // One that nobody has to have is safe at once; others are looked at when somebody confirms something.
             self.settle_commits(out);
         }
@@ -469,9 +475,33 @@ impl Container {
     }
 
     /// About how much waits for a commit that somebody waits for.
-    fn is_asked_to_commit(&self) -> usize {
-        let tracked = self.runs.iter().filter(|run| run.is_tracked());
-        tracked.map(|run| run.changed() + run.held_acks()).sum()
+    fn uncommitted(&self) -> usize {
+        self.runs.iter().filter(|run| run.is_tracked()).map(Run::uncommitted).sum()
+    }
+
+    /// Whether application code wants the next commit of them at once.
+    fn is_commit_wanted(&mut self, is_tracked: bool) -> bool {
+        let mut runs = self.runs.iter_mut().filter(|run| run.is_tracked() == is_tracked);
+        runs.any(Run::is_commit_wanted)
+    }
+
+    /// Whether another commit may be made now of runs that are tracked, or of those that are not.
+    fn may_commit(&self, is_tracked: bool) -> bool {
+        let Replication { commits, replicas, .. } = &self.replication;
+        if is_tracked {
+            commits.len() < COMMITS_MAX
+        } else {
+            replicas.values().all(|follower| follower.sent - follower.confirmed < WINDOW)
+        }
+    }
+
+    /// When ledgers are told that trees wait.
+    fn touch_deadline(&self) -> Option<Time> {
+        let Replication { last_commit, last_touch, .. } = &self.replication;
+        let is_stalled = !self.may_commit(true);
+        let since = if is_stalled { last_commit.max(last_touch) } else { last_touch };
+        let waits = is_stalled || self.runs.iter().any(Run::holds_for_own);
+        waits.then(|| *since + TOUCH)
     }
 
     /// When [`Container::replicate`] is due.
@@ -480,17 +510,20 @@ impl Container {
         if !replication.is_on {
             return None;
         }
-        let has_room = replication.commits.len() < COMMITS_MAX;
-        let asked = (has_room && self.is_asked_to_commit() > 0)
-            .then(|| replication.last_commit + COMMIT_IDLE);
-        let unasked = self.runs.iter().any(|run| !run.is_tracked() && run.changed() > 0);
+        let asked = self.may_commit(true) && self.uncommitted() > 0;
+        let asked = asked.then(|| replication.last_commit + COMMIT_IDLE);
+        // While replicas are behind, their answers wake the container.
+        let unasked = self.may_commit(false)
+            && self.runs.iter().any(|run| !run.is_tracked() && run.uncommitted() > 0);
         let unasked = unasked.then(|| replication.last_unasked + COMMIT_UNASKED);
+        let own = self.runs.iter().filter(|run| self.may_commit(run.is_tracked()));
+        let own = own.filter_map(Run::own_deadline).min();
         let copies = replication.replicas.values();
         let copies = copies.filter(|f| f.is_copying() && f.sent - f.confirmed < WINDOW);
         let copies = (copies.count() > 0).then_some(replication.next_chunk);
-        let stalled =
-            (!has_room).then(|| replication.last_commit.max(replication.last_touch) + TOUCH);
-        [asked, unasked, copies, stalled, replication.look_again].into_iter().flatten().min()
+        let touch = self.touch_deadline();
+        let all = [asked, unasked, own, copies, touch, replication.look_again];
+        all.into_iter().flatten().min()
     }
 
     /// Whether something is to be copied right now.
@@ -509,16 +542,18 @@ impl Container {
         }
     }
 
-    fn commit(&mut self, is_asked: bool, is_unasked: bool, out: &mut Vec<Action>) {
+    /// Commits what is due: of runs that are tracked, and of those that are not, what has no checkpoints of its own, and
+    /// what has.
+    fn commit(&mut self, common: [bool; 2], own: [bool; 2], out: &mut Vec<Action>) {
         let Self { desk, replication, runs, .. } = self;
         let now = desk.now;
         let routes = replication.routes(desk.layout.slot_count());
         let mut writer = CommitWriter::new(now, replication.replicas.len(), routes);
         let mut acks = Vec::new();
         for (at, run) in runs.iter_mut().enumerate() {
-            if if run.is_tracked() { is_asked } else { is_unasked } {
-                run.commit(&mut writer);
-                let held = run.take_held();
+            let kind = usize::from(!run.is_tracked());
+            if common[kind] || own[kind] {
+                let held = run.commit(&mut writer, common[kind], now);
                 if !held.is_empty() {
                     acks.push((at, held));
                 }
@@ -530,11 +565,13 @@ impl Container {
             chunks.iter().for_each(|chunk| follower.send(node, chunk, desk, out));
             sent.insert(node, follower.sent);
         }
-        if is_asked {
-            replication.last_commit = now;
+        if common[0] || own[0] {
             replication.commits.push_back(Commit { acks, units, sent });
         }
-        if is_unasked {
+        if common[0] {
+            replication.last_commit = now;
+        }
+        if common[1] {
             replication.last_unasked = now;
         }
     }

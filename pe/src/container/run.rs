@@ -17,6 +17,7 @@ use membership::{Epoch, NodeId, Time};
 use routing::{AnyOutlet, BatchHeader, BatchKind, ContainerId, Excess, KeyFields, Lane};
 
 use self::acks::{Acks, seed};
+use self::commit::OwnCheckpoint;
 use self::gate::Gate;
 use self::report::partition_report;
 pub(super) use self::spill::Spill;
@@ -65,6 +66,8 @@ struct Slot {
     host: Box<dyn AnyHost>,
     queue: VecDeque<Parcel>,
     last_applied: Option<Time>,
+    /// What of it waits for a checkpoint of its own, if it has such.
+    own: Option<OwnCheckpoint>,
     /// Whether too much of what it emitted waits on disk.
     is_full: bool,
     /// By output and route: the edge.
@@ -109,6 +112,7 @@ impl Run {
                 host: registry.host(plan, prototype, &events, place),
                 queue: VecDeque::new(),
                 last_applied: None,
+                own: prototype.checkpoint.map(OwnCheckpoint::new),
                 is_full: false,
                 edges: vec![Vec::new(); prototype.outputs.len()],
             })

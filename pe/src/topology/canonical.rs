@@ -11,7 +11,7 @@ use std::time::Duration;
 use routing::Schema;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::model::{AckPlan, Delivery, Overflow, Trigger};
+use super::model::{AckPlan, Checkpoint, Delivery, Overflow, Trigger};
 use super::plan::{Grouping, InputPlan, InstancePlan, Plan, Prototype};
 use crate::window::{Extent, WindowSpec};
 
@@ -99,6 +99,12 @@ fn write_prototype(out: &mut String, prototype: &Prototype) {
         write_extent(out, "window-length", length);
         write_extent(out, "window-slide", slide);
         let _ = write!(out, " window-most {most}");
+    }
+    if let Some(Checkpoint { events, every }) = prototype.checkpoint {
+        if let Some(events) = events {
+            let _ = write!(out, " checkpoint-events {events}");
+        }
+        write_duration(out, "checkpoint-every", every);
     }
 }
 

@@ -170,6 +170,8 @@ pub struct PeSpec {
     pub trigger: Option<Located<Trigger>>,
     /// Which windows each instance is given.
     pub window: Option<Located<WindowSpec>>,
+    /// When what its instances have come to is written to their replicas, if not as soon as may be.
+    pub checkpoint: Option<Located<Checkpoint>>,
     pub(super) at: Located<()>,
 }
 
@@ -256,6 +258,16 @@ pub enum Emits {
     Stream(String),
     /// Each output, by the name of its event, goes into a stream.
     ByEvent(BTreeMap<Located<String>, Located<String>>),
+}
+
+/// When what the instances of a PE in a container have come to is written to their replicas: whichever comes first. S4
+/// had both, for each prototype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// After so many events that they handled since they were last written.
+    pub events: Option<u32>,
+    /// After so much time since then.
+    pub every: Option<Duration>,
 }
 
 /// When an instance is triggered: whichever comes first.

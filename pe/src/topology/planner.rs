@@ -16,7 +16,9 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::graph;
 use super::inputs::{inputs, instances};
 use super::located::Located;
-use super::model::{Delivery, EDGES_MAX, Emits, InputSpec, Overflow, PeSpec, Topology, Trigger};
+use super::model::{
+    Checkpoint, Delivery, EDGES_MAX, Emits, InputSpec, Overflow, PeSpec, Topology, Trigger,
+};
 use super::param::Param;
 use super::params::{ParamValue, Params};
 use super::plan::{Edge, InputPlan, InstancePlan, Plan, Prototype};
@@ -53,6 +55,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
             timer: declared.pe.and_then(|pe| pe.timer),
             trigger: declared.trigger().map(|trigger| **trigger),
             window: declared.window(&mut problems),
+            checkpoint: declared.checkpoint(&mut problems),
             stage: stages.get(index).copied().unwrap_or_default(),
         })
         .collect();
@@ -113,6 +116,28 @@ impl<'a> Declared<'a> {
 
     fn trigger(&self) -> Option<&'a Located<Trigger>> {
         self.pe.and_then(|pe| pe.trigger.as_ref())
+    }
+
+    /// What has replicas can be written to them.
+    fn checkpoint(&self, problems: &mut Problems) -> Option<Checkpoint> {
+        let pe = self.pe?;
+        let checkpoint = pe.checkpoint.as_ref()?;
+        let is_sink =
+            self.known.as_ref().is_some_and(|known| matches!(known.accepts, Some(Accepts::Any)));
+        let has_units = matches!(instances(pe), InstancePlan::Keyed | InstancePlan::Tasks(_));
+        if is_sink || !has_units {
+            let name = quoted(self.name);
+            let (message, help) = match is_sink {
+                true => (format!("{name} is a sink and has no state"), "leave `checkpoint` out"),
+                false => (
+                    format!("{name} has an instance on each node, and these have no replicas"),
+                    "give it a key or a `parallelism`, or leave `checkpoint` out",
+                ),
+            };
+            let problem = Diagnostic::new(message).at(checkpoint.span(), "of what?");
+            problems.push(problem.with_help(help.to_owned()));
+        }
+        Some(**checkpoint)
     }
 
     /// A windowed type has a window, and no other does.

@@ -6,14 +6,15 @@
 //! topology.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::diagnostic::{Diagnostic, Problems};
 use super::document::{Document, Entry, Table};
 use super::located::Located;
 use super::model::{
-    AckPlan, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Overflow, PARALLELISM_MAX,
-    PENDING_MAX, PROTOTYPES_MAX, PeSpec, SPILL_MIB, SPILL_MIB_MAX, SpoutSpec, StatedGrouping,
-    StreamSpec, Topology, Trigger,
+    AckPlan, Checkpoint, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Overflow,
+    PARALLELISM_MAX, PENDING_MAX, PROTOTYPES_MAX, PeSpec, SPILL_MIB, SPILL_MIB_MAX, SpoutSpec,
+    StatedGrouping, StreamSpec, Topology, Trigger,
 };
 use super::params::ParamValue;
 use crate::window::{COUNT_MAX, Extent, MOST, OVERLAP_MAX, WindowError, WindowSpec};
@@ -161,6 +162,7 @@ fn pe(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> PeSpec 
             .map(Located::into_value),
         trigger: trigger(&mut table, problems),
         window: window(&mut table, problems),
+        checkpoint: checkpoint(&mut table, problems),
         at,
     };
     table.unavailable("memory", problems);
@@ -301,18 +303,33 @@ fn check_grouping(
 }
 
 fn trigger(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<Trigger>> {
-    let entry = table.entry("trigger")?;
-    let mut table = entry.table("`trigger`".into(), problems)?;
-    let (events, after) = (table.entry("events"), table.entry("after"));
+    let of = |events, after| Trigger { events, after };
+    events_or_time(table, ("trigger", "after"), of, problems)
+}
+
+fn checkpoint(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<Checkpoint>> {
+    let of = |events, every| Checkpoint { events, every };
+    events_or_time(table, ("checkpoint", "every"), of, problems)
+}
+
+/// A table with a number of `events`, a time, or both.
+fn events_or_time<T>(
+    table: &mut Table<'_>,
+    (name, time): (&'static str, &'static str),
+    of: impl FnOnce(Option<u32>, Option<Duration>) -> T,
+    problems: &mut Problems,
+) -> Option<Located<T>> {
+    let entry = table.entry(name)?;
+    let mut table = entry.table(format!("`{name}`"), problems)?;
+    let (events, spent) = (table.entry("events"), table.entry(time));
     table.finish(problems);
-    if events.is_none() && after.is_none() {
-        let message = "`trigger` needs `events`, `after` or both".into();
+    if events.is_none() && spent.is_none() {
+        let message = format!("`{name}` needs `events`, `{time}` or both");
         return entry.refuse(message, "neither is given", problems);
     }
     let events = events.and_then(|entry| entry.integer(1..=u32::MAX, problems));
-    let after = after.and_then(|entry| entry.duration(problems));
-    let (events, after) = (events.map(Located::into_value), after.map(Located::into_value));
-    Some(entry.locate(Trigger { events, after }))
+    let spent = spent.and_then(|entry| entry.duration(problems));
+    Some(entry.locate(of(events.map(Located::into_value), spent.map(Located::into_value))))
 }
 
 fn window(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<WindowSpec>> {

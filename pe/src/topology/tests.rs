@@ -507,10 +507,13 @@ fn windows_that_cannot_be_are_refused() {
 #[test]
 fn the_canonical_form_of_what_came_later_is_pinned() {
     let text = with("\"block\"", "\"shed\"").replace("\"fields\"", "\"by-length\"");
+    let text = text
+        .replace("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { events = 5, every = \"1s\" }");
     let rendered = render(&plan(&text), Delivery::AtMostOnce);
     for line in [
         "stream 5:words event 4:Word field 4:text 4:text field 6:length 16:unsigned integer overflow shed",
         "trigger-events 1000 trigger-after 250000000",
+        "timer 1000000000 checkpoint-events 5 checkpoint-every 1000000000",
     ] {
         assert!(rendered.lines().any(|found| found.ends_with(line)), "{line} in\n{rendered}");
     }
@@ -557,6 +560,9 @@ fn the_hash_depends_on_everything_that_means_something() {
         ("\"1s\"", "\"2s\""),
         ("timer = \"1s\"", ""),
         ("timer = \"1s\"", "trigger = { after = \"1s\" }"),
+        ("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { every = \"1s\" }"),
+        ("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { every = \"2s\" }"),
+        ("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { events = 5 }"),
         ("1000", "1001"),
         ("events = 1000, ", ""),
         (", after = \"250ms\"", ""),
@@ -990,6 +996,12 @@ memory = { priority = 5 }",
 26:13 event | unknown key `event` | not a key of `trigger` | did you mean `events`?",
         ),
         (
+            r#"timer = "1s""#,
+            r#"checkpoint = { after = "1s" }"#,
+            r#"18:14 { after = "1s" } | `checkpoint` needs `events`, `every` or both | neither is given | -
+18:16 after | unknown key `after` | not a key of `checkpoint` | keys of `checkpoint`: `events`, `every`"#,
+        ),
+        (
             r#"{ events = 1000, after = "250ms" }"#,
             r#"{ after = "soon" }"#,
             r#"26:21 "soon" | the duration of `after` is not a number with a unit | not a duration | write a whole number and its unit: "250ms", "1s", "10m" or "2h""#,
@@ -1033,6 +1045,7 @@ emits = "lines"
         (r#""splitter""#, r#""spliter""#, r#"9:8 "spliter" | there is no PE type `spliter` | not registered | did you mean `splitter`? registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
         (r#""splitter""#, r#""text-files""#, r#"9:8 "text-files" | there is no PE type `text-files` | not registered | it is the type of a spout; declare it under [spout.NAME]"#),
         (r#""splitter""#, r#""zzz""#, r#"9:8 "zzz" | there is no PE type `zzz` | not registered | registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
+        (r#"input = [{ stream = "errors" }]"#, "input = [{ stream = \"errors\" }]\ncheckpoint = { events = 1 }", "35:14 { events = 1 } | `log` has an instance on each node, and these have no replicas | of what? | give it a key or a `parallelism`, or leave `checkpoint` out"),
         (r#"stream = "words""#, r#"stream = "wrods""#, r#"16:21 "wrods" | nobody emits the stream `wrods` | no such stream | did you mean `words`?"#),
         (r#"stream = "words""#, r#"stream = "zzz""#, r#"16:21 "zzz" | nobody emits the stream `zzz` | no such stream | streams: `counts`, `errors`, `lines`, `tops`, `words`"#),
         ("[stream.words]", "[stream.word]", "36:9 word | nobody emits the stream `word` | no such stream | did you mean `words`?"),

@@ -19,10 +19,10 @@ use bytes::Bytes;
 use membership::{Epoch, NodeId, Time};
 use pe::topology::{Plan, Topology};
 use pe::{
-    Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Emits, Event, Holder, Home, Input,
+    Action, Alone, ChunkKind, Container, Ctx, DeadLetter, Duty, Emits, Event, Holder, Home, Input,
     Layout, Next, Opening, PartitionName, PartitionReport, Phase, Place, Position, Registry,
-    Report, Rows, RunReport, Sets, Sink, SpillId, Spout, SpoutError, TaskHomes, Unit, Waker,
-    active_containers, spread_tasks,
+    ReplicaAction, ReplicaInput, ReplicaStore, Report, Rows, RunReport, Sets, Sink, SpillId, Spout,
+    SpoutError, TaskHomes, Unit, Waker, active_containers, spread_tasks,
 };
 use routing::{
     BatchHeader, BatchKind, ContainerId, Frame, FrameHeader, FrameKind, SlotTable, seal,
@@ -46,6 +46,8 @@ pub(crate) enum Way {
     Arrived(NodeId, ContainerId),
     /// Credits between two nodes.
     Credits(NodeId, NodeId),
+    /// What a node's replicas say.
+    Kept(ContainerId),
 }
 
 /// What is on a way.
@@ -81,6 +83,10 @@ pub(crate) struct Cluster {
     pub(crate) spilled_peak: usize,
     /// Who said that all have replicas of which units, under the set of which epoch.
     pub(crate) secured: Vec<(ContainerId, Epoch, Vec<Unit>)>,
+    /// Where each node keeps replicas of what it owns, if they do: acks wait until it has.
+    replicas: Option<BTreeMap<NodeId, ReplicaStore>>,
+    /// Whether they do not say that they have it.
+    pub(crate) are_replicas_mute: bool,
     places: Vec<Place>,
     table: SlotTable,
     slots: Vec<Home<NodeId>>,
@@ -129,6 +135,8 @@ impl Cluster {
             spilled: BTreeMap::new(),
             is_readable: true,
             spilled_peak: 0,
+            replicas: None,
+            are_replicas_mute: false,
             places: Vec::new(),
             table: SlotTable::of_one(NodeId(1), SLOTS),
             slots: Vec::new(),
@@ -147,6 +155,13 @@ impl Cluster {
         let all: Vec<_> = (1..).map(NodeId).zip(nodes.iter().copied()).collect();
         cluster.view(&all);
         cluster
+    }
+
+    /// From now on nodes keep replicas of what they own.
+    pub(crate) fn keep_replicas(&mut self) {
+        self.replicas = Some(BTreeMap::new());
+        self.epoch.0 += 1;
+        self.tell();
     }
 
     /// A view with these members; nodes that are new start with it.
@@ -213,7 +228,7 @@ impl Cluster {
         for (way, things) in &self.ways {
             let is_of = match way {
                 Way::Link(from, _) | Way::Arrived(from, _) => *from == node,
-                Way::Own(_) | Way::Near(..) | Way::Credits(..) => false,
+                Way::Own(_) | Way::Near(..) | Way::Credits(..) | Way::Kept(_) => false,
             };
             for thing in things.iter().filter(|_| is_of) {
                 match thing {
@@ -254,7 +269,8 @@ impl Cluster {
     /// Tells all nodes of the present view, as soon as they look.
     fn tell(&mut self) {
         for place in self.places.clone() {
-            let layout = self.layout(place.node);
+            // It hears of replicas with its first layout.
+            let layout = Arc::new(self.bare_layout(place.node));
             for number in 0..place.containers {
                 let me = ContainerId { node: place.node, container: number };
                 if !self.containers.contains_key(&me) {
@@ -274,6 +290,11 @@ impl Cluster {
         let nodes: BTreeSet<_> = self.containers.keys().map(|id| id.node).collect();
         for node in nodes {
             let layout = self.layout(node);
+            if let Some(replicas) = &mut self.replicas {
+                let store = || ReplicaStore::new(Arc::clone(&layout));
+                let store = replicas.entry(node).or_insert_with(store);
+                store.step(ReplicaInput::Laid(Arc::clone(&layout)), &mut Vec::new());
+            }
             for &to in self.containers.keys().filter(|id| id.node == node) {
                 let laid = Thing::Input(to, Input::Laid(Arc::clone(&layout)));
                 self.ways.entry(Way::Own(to)).or_default().push_back(laid);
@@ -283,19 +304,51 @@ impl Cluster {
 
     /// The present view for a node.
     pub(crate) fn layout(&self, node: NodeId) -> Arc<Layout> {
+        let layout = self.bare_layout(node);
+        let sets = self.sets(node, &layout);
+        Arc::new(layout.with_sets(sets))
+    }
+
+    fn bare_layout(&self, node: NodeId) -> Layout {
         let (places, phases) = (self.places.clone(), self.phases.clone());
         let (slots, tasks) = (self.slots.clone(), self.tasks.clone());
-        let layout = Layout::new(self.epoch, node, places, slots, tasks, &self.plans, phases);
-        Arc::new(layout.with_sets(Sets { waiting: self.waiting.clone(), ..Sets::default() }))
+        Layout::new(self.epoch, node, places, slots, tasks, &self.plans, phases)
+    }
+
+    /// What a node has to do with replicas.
+    fn sets(&self, node: NodeId, layout: &Layout) -> Sets {
+        let mut sets = Sets { waiting: self.waiting.clone(), ..Sets::default() };
+        for (unit, came) in self.units().filter(|_| self.replicas.is_some()) {
+            let Some(home) = layout.home(unit).filter(|home| home.node == node) else { continue };
+            let (container, replicas) = (home.container, vec![node]);
+            let duty = Duty { unit, container, is_active: true, epoch: came, replicas };
+            sets.duties.push(duty);
+            sets.kept.insert(unit, vec![came]);
+        }
+        sets
+    }
+
+    /// All units, and since which view each is where it is.
+    fn units(&self) -> impl Iterator<Item = (Unit, Epoch)> {
+        let since = |came: Option<Epoch>| came.unwrap_or(Epoch(1));
+        let slots = (0..).map(Unit::Slot).zip(self.slots.iter().map(|home| home.came.map(|c| c.1)));
+        let tasks = (0..).zip(&self.tasks).flat_map(|(topology, prototypes)| {
+            (0..).zip(prototypes).flat_map(move |(prototype, homes)| {
+                let unit = move |task| Unit::Task { topology, prototype, task };
+                (0..).map(unit).zip(homes.iter().map(|home| home.came.map(|c| c.1)))
+            })
+        });
+        slots.chain(tasks).map(move |(unit, came)| (unit, since(came)))
     }
 
     /// A node is gone, with all that was on its way from and to it.
     pub(crate) fn kill(&mut self, node: NodeId) {
         self.spilled.retain(|(id, _), _| id.node != node);
+        self.replicas.iter_mut().for_each(|all| drop(all.remove(&node)));
         self.containers.retain(|id, _| id.node != node);
         self.dirty.retain(|id| id.node != node);
         self.ways.retain(|way, _| match way {
-            Way::Own(to) | Way::Near(_, to) => to.node != node,
+            Way::Own(to) | Way::Near(_, to) | Way::Kept(to) => to.node != node,
             Way::Link(from, to) | Way::Credits(from, to) => *from != node && *to != node,
             Way::Arrived(from, to) => *from != node && to.node != node,
         });
@@ -369,8 +422,20 @@ impl Cluster {
                 let to = ContainerId { node: from.node, container: number };
                 self.push(Way::Near(from, to), Thing::Input(to, input));
             }
-            // Nothing is on disk here.
-            Action::Replicate(_) => {}
+            Action::Replicate(body) => {
+                let store = self.replicas.as_mut().and_then(|all| all.get_mut(&from.node));
+                let (container, mut out) = (from.container, Vec::new());
+                let body = body.into();
+                store.unwrap().step(ReplicaInput::Own { container, body }, &mut out);
+                if self.are_replicas_mute {
+                    return;
+                }
+                for said in out {
+                    let ReplicaAction::Tell(container, body) = said else { continue };
+                    let to = ContainerId { node: from.node, container };
+                    self.push(Way::Kept(to), Thing::Input(to, Input::Replicated(body)));
+                }
+            }
             Action::Send(to, mut frame) => {
                 let sequence = self.sequences.entry((from.node, to)).or_default();
                 seal(&mut frame, FrameKind::Batches, *sequence);
@@ -410,7 +475,7 @@ impl Cluster {
 
     pub(crate) fn push(&mut self, way: Way, thing: Thing) {
         let to_nobody = match way {
-            Way::Own(_) | Way::Near(..) => false,
+            Way::Own(_) | Way::Near(..) | Way::Kept(_) => false,
             Way::Link(_, to)
             | Way::Credits(_, to)
             | Way::Arrived(_, ContainerId { node: to, .. }) => {

@@ -33,8 +33,17 @@ pub(super) fn next(
     let installed = installed(causes);
     let stores = after.stores.clone();
     let is_durable = after.is_durable;
-    let mut world =
-        World { before: head, after: next, seats, stores, is_durable, installed, is_urgent: false };
+    let is_given_up = after.given_up == next.number;
+    let mut world = World {
+        before: head,
+        after: next,
+        seats,
+        stores,
+        is_durable,
+        installed,
+        is_given_up,
+        is_urgent: false,
+    };
     after.activate(&world);
     world.is_urgent = after.shares().any(|(_, share)| world.is_to_be_taken_over(share));
     after.move_slots(&world);
@@ -56,6 +65,8 @@ struct World<'h> {
     is_durable: bool,
     /// The units whose next sets have installed.
     installed: BTreeMap<Unit, Epoch>,
+    /// Whether what nobody has is given up.
+    is_given_up: bool,
     /// Whether there are units that nobody serves and somebody can take over: that goes first, and what has an owner
     /// stays where it is until then.
     is_urgent: bool,
@@ -73,7 +84,8 @@ fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
         | Cause::Drained(_)
         | Cause::Inherited(..)
         | Cause::Forgot(_)
-        | Cause::Stored(..) => None,
+        | Cause::Stored(..)
+        | Cause::GivenUp(_) => None,
     });
     // By several nodes that each claim it, the highest epoch: it is the one that may be pending.
     let mut installed = BTreeMap::new();
@@ -171,7 +183,7 @@ impl World<'_> {
         let has_it = |&log: &LogId| share.active.seat(log, &self.seats).is_some();
         if !self.is_served(share) {
             let left = self.left(share);
-            if left.is_empty() && !self.is_durable {
+            if left.is_empty() && (self.is_given_up || !self.is_durable) {
                 // Nobody is left who could say what it held.
                 *share = Share { active: wanted(), next: None, came: None };
                 return;
@@ -317,6 +329,7 @@ impl Assignment {
             Cause::Stored(log, since) => {
                 self.stores.insert(*log, *since);
             }
+            Cause::GivenUp(_) => self.given_up = number,
         }
     }
 

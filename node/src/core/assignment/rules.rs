@@ -102,8 +102,9 @@ pub(super) fn check_next(
     }
     let changed = before.shares().zip(after.shares()).filter(|(one, two)| one != two);
     let copies = before.copies(&seats);
+    let may_begin_empty = !before.is_durable || after.given_up == head.number;
     for ((unit, share), (other, next)) in changed {
-        if unit != other || !may_follow(share, next, head, &copies, before.is_durable) {
+        if unit != other || !may_follow(share, next, head, &copies, may_begin_empty) {
             return Err("a unit changed in a way that it may not");
         }
     }
@@ -131,13 +132,13 @@ fn follows(before: &TopologyState, after: &TopologyState, is_begun_anew: bool) -
 }
 
 /// The changes of a unit: a next set is named, or named anew; a next set becomes active; or the unit
-/// begins empty, since no member has a copy and none can come back.
+/// begins empty, since no member has a copy, and none can come back or an operator has given it up.
 fn may_follow(
     before: &Share,
     after: &Share,
     head: &Head,
     copies: &Copies<'_>,
-    is_durable: bool,
+    may_begin_empty: bool,
 ) -> bool {
     let seats = copies.seats;
     // Whoever leaves keeps what it has until it has given it away, also under a set without those that are gone.
@@ -159,6 +160,6 @@ fn may_follow(
         let is_marked = after.came == before.came || after.came.as_ref().is_none_or(came);
         return is_marked && after.next.as_ref().is_none_or(is_new);
     }
-    let is_lost = !is_durable && copies.of(before).is_empty();
+    let is_lost = may_begin_empty && copies.of(before).is_empty();
     is_lost && is_new(&after.active) && after.next.is_none() && after.came.is_none()
 }

@@ -73,6 +73,7 @@ fn first() -> (Head, Assignment) {
         replicas: 1,
         is_durable: false,
         stores: BTreeMap::new(),
+        given_up: Epoch(0),
         slots,
         topologies: vec![topology],
         anew: BTreeMap::new(),
@@ -439,6 +440,26 @@ fn a_disk_that_has_lost_what_it_had_is_nobody_to_go_on_from() {
         let next = share.next.as_ref().expect("somebody is to have it");
         assert!(!had_it || next.owner() == log(2, 2));
     }
+}
+
+#[test]
+fn what_nobody_has_begins_empty_once_an_operator_says_so() {
+    let at = two_on_disk();
+    let number = at.0.number.0;
+    let alone = follow(&at, head(number + 1, &[(3, 1, ACTIVE)]), &[]);
+    let units = alone.1.unavailable(&alone.0);
+    assert!(units > 0 && units == alone.1.shares().count());
+    let waits = follow(&alone, head(number + 2, &[(3, 1, ACTIVE)]), &[]);
+    assert_eq!(waits.1.unavailable(&waits.0), units, "not by itself");
+    let late = Cause::GivenUp(alone.0.number);
+    assert!(!waits.1.wants(&waits.0, &late), "what was unavailable then may be another");
+    let given_up =
+        follow(&waits, head(number + 3, &[(3, 1, ACTIVE)]), &[Cause::GivenUp(waits.0.number)]);
+    assert_eq!(given_up.1.unavailable(&given_up.0), 0);
+    assert_eq!(given_up.1.given_up, given_up.0.number);
+    assert!(!given_up.1.wants(&given_up.0, &Cause::GivenUp(given_up.0.number)));
+    let is_new = |share: &Share| share.active.logs == [log(3, 1)] && share.came.is_none();
+    assert!(given_up.1.shares().all(|(_, share)| is_new(share)));
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn view(epoch: u64) -> View {
         came: None,
     };
     let body = Assignment {
+        given_up: Epoch(0),
         expected_nodes: 1,
         replicas: 1,
         is_durable: false,

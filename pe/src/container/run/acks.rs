@@ -47,7 +47,8 @@ pub(super) struct Acks {
     bytes: u64,
     /// Whether what hosts owe waits until what they did is committed.
     pub(super) is_holding: bool,
-    /// What waits for the next commit, in order, and how much waits for those before.
+    /// What waits for the next commit, in order, beside what waits for checkpoints that hosts have of their own; and how
+    /// much waits for those before.
     pub(super) held: Vec<Ack>,
     pub(super) withheld: u64,
 }
@@ -74,19 +75,6 @@ impl Acks {
             is_holding: false,
             held: Vec::new(),
             withheld: 0,
-        }
-    }
-
-    /// Takes what a host owes, or holds it until what the host did is committed.
-    fn owe(&mut self, acks: &mut Vec<Ack>, is_held: bool) {
-        if !is_held {
-            return self.take(acks);
-        }
-        for ack in acks.drain(..) {
-            match self.held.last_mut() {
-                Some(before) if before.root == ack.root => before.edges ^= ack.edges,
-                _ => self.held.push(ack),
-            }
         }
     }
 
@@ -174,6 +162,16 @@ fn pay(joints: &mut BTreeMap<u64, (u64, Vec<Ack>)>, ack: Ack) -> Vec<Ack> {
     joints.remove(&ack.root).map(|(_, parents)| parents).unwrap_or_default()
 }
 
+/// Holds what a host owes until what the host did is committed.
+fn hold(acks: &mut Vec<Ack>, held: &mut Vec<Ack>) {
+    for ack in acks.drain(..) {
+        match held.last_mut() {
+            Some(before) if before.root == ack.root => before.edges ^= ack.edges,
+            _ => held.push(ack),
+        }
+    }
+}
+
 fn place(away: &mut Vec<Away>, owner: u64) -> usize {
     away.iter().position(|known| known.owner == owner).unwrap_or_else(|| {
         away.push(Away { owner, acks: Vec::new(), fails: Vec::new() });
@@ -213,11 +211,17 @@ impl Run {
                 acks.joints.insert(of.root, (of.edges, parents));
             }
         }
-        slot.host.outlets(&mut |_, outlet| acks.owe(&mut outlet.owing().acks, is_held));
+        // What is said of batches that are taken apart waits for nothing: held, it would come behind the ack of the whole,
+        // and the ledger would find zero in between.
+        slot.host.outlets(&mut |_, outlet| acks.take(&mut outlet.owing().acks));
         let tracker = slot.host.tracker();
         // What is given up is said before the ack of its run, which may wait for a commit.
         acks.give_up(&mut tracker.fails);
-        acks.owe(&mut tracker.acks, is_held);
+        match &mut slot.own {
+            _ if !is_held => acks.take(&mut tracker.acks),
+            Some(own) => hold(&mut tracker.acks, &mut own.held),
+            None => hold(&mut tracker.acks, &mut acks.held),
+        }
         if acks.away.iter().any(|away| away.acks.len() >= TOGETHER) {
             self.send_acks(desk, out);
         }
@@ -464,7 +468,7 @@ impl Run {
         let waiting: usize =
             self.acks.away.iter().map(|away| away.acks.len() + away.fails.len()).sum();
         let (mut sent, mut received) = (live(&self.acks.sent), live(&self.acks.received));
-        sent += waiting as u64 + self.acks.held.len() as u64 + self.acks.withheld;
+        sent += (waiting + self.held_acks()) as u64 + self.acks.withheld;
         for slot in &mut self.hosts {
             let held = slot.host.tracker().held;
             sent += held.max(0).unsigned_abs();
