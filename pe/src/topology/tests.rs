@@ -999,7 +999,7 @@ memory = { priority = 5 }",
             r#"timer = "1s""#,
             r#"checkpoint = { after = "1s" }"#,
             r#"18:14 { after = "1s" } | `checkpoint` needs `events`, `every` or both | neither is given | -
-18:16 after | unknown key `after` | not a key of `checkpoint` | keys of `checkpoint`: `events`, `every`"#,
+18:16 after | unknown key `after` | not a key of `checkpoint` | known keys: `events`, `every`"#,
         ),
         (
             r#"{ events = 1000, after = "250ms" }"#,
@@ -1045,7 +1045,8 @@ emits = "lines"
         (r#""splitter""#, r#""spliter""#, r#"9:8 "spliter" | there is no PE type `spliter` | not registered | did you mean `splitter`? registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
         (r#""splitter""#, r#""text-files""#, r#"9:8 "text-files" | there is no PE type `text-files` | not registered | it is the type of a spout; declare it under [spout.NAME]"#),
         (r#""splitter""#, r#""zzz""#, r#"9:8 "zzz" | there is no PE type `zzz` | not registered | registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
-        (r#"input = [{ stream = "errors" }]"#, "input = [{ stream = \"errors\" }]\ncheckpoint = { events = 1 }", "35:14 { events = 1 } | `log` has an instance on each node, and these have no replicas | of what? | give it a key or a `parallelism`, or leave `checkpoint` out"),
+        (r#"input = [{ stream = "errors" }]"#, "input = [{ stream = \"errors\" }]\ncheckpoint = { events = 1 }", "35:14 { events = 1 } | `log` is a sink and has no state | of what? | leave `checkpoint` out"),
+        ("parallelism = 4", "checkpoint = { events = 1 }", "12:14 { events = 1 } | `split` has an instance on each node, and these have no replicas | of what? | give it a key or a `parallelism`, or leave `checkpoint` out"),
         (r#"stream = "words""#, r#"stream = "wrods""#, r#"16:21 "wrods" | nobody emits the stream `wrods` | no such stream | did you mean `words`?"#),
         (r#"stream = "words""#, r#"stream = "zzz""#, r#"16:21 "zzz" | nobody emits the stream `zzz` | no such stream | streams: `counts`, `errors`, `lines`, `tops`, `words`"#),
         ("[stream.words]", "[stream.word]", "36:9 word | nobody emits the stream `word` | no such stream | did you mean `words`?"),

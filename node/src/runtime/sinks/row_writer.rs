@@ -39,6 +39,12 @@ impl<W: Write> RowWriter<W> {
         Self { out, place, format, gathered: Vec::new(), field: Vec::new(), is_torn: false }
     }
 
+    /// The same behind a line that may have no end.
+    pub(super) fn behind(mut self, is_torn: bool) -> Self {
+        self.is_torn = is_torn;
+        self
+    }
+
     fn gather(&mut self, rows: &dyn Rows, at: usize) {
         match self.format {
             Format::Json => rows.write_json(at, &mut self.gathered),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,20 +35,33 @@ pub(in crate::runtime) fn opener() -> Arc<OpenSink> {
         };
         let path = path(&place);
         let shown = path.display().to_string();
-        let file = open(path, place.params.boolean("append"), &begun)
+        let (file, is_torn) = open(path, place.params.boolean("append"), &begun)
             .map_err(|error| SpoutError::new(format!("{shown}: {error}")))?;
-        Ok(Box::new(RowWriter::new(file, shown, format)))
+        Ok(Box::new(RowWriter::new(file, shown, format).behind(is_torn)))
     })
 }
 
-fn open(path: PathBuf, is_appended: bool, begun: &Begun) -> std::io::Result<File> {
+/// Opens a file; says as well whether its last line has no end, as one that was being written when a process was killed.
+fn open(path: PathBuf, is_appended: bool, begun: &Begun) -> std::io::Result<(File, bool)> {
     let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_appended && !begun.contains(&path) {
         File::create(&path)?;
     }
     let file = File::options().append(true).create(true).open(&path)?;
+    let is_torn = is_torn(&path);
     begun.insert(path);
-    Ok(file)
+    Ok((file, is_torn))
+}
+
+/// Whether the last line of a file has no end. Of what cannot be read, or is no file with an end, nobody knows.
+fn is_torn(path: &Path) -> bool {
+    let look = || {
+        let file = path.is_file().then(|| File::open(path).ok())??;
+        let mut last = [0];
+        file.read_exact_at(&mut last, file.metadata().ok()?.len().checked_sub(1)?).ok()?;
+        Some(last != [b'\n'])
+    };
+    look().unwrap_or(false)
 }
 
 /// The file of an instance.
@@ -119,6 +133,19 @@ mod tests {
         write(&*opener(), place(&params), "new");
         let text = fs::read_to_string(dir.path("out.json")).unwrap();
         assert_eq!(text, "kept\n{\"item\":\"new\",\"cents\":1,\"note\":null}\n");
+    }
+
+    #[test]
+    fn a_line_that_was_being_written_when_a_process_was_killed_is_not_gone_on_with() {
+        let dir = ScratchDir::new();
+        fs::write(dir.path("out.tsv"), "whole\t1\t\nto").unwrap();
+        let given = [("append", true.into()), ("format", "tsv".into())];
+        let params = params(&dir.path("out.tsv"), &given);
+        let open = opener();
+        write(&*open, place(&params), "torn");
+        write(&*open, place(&params), "next");
+        let text = fs::read_to_string(dir.path("out.tsv")).unwrap();
+        assert_eq!(text, "whole\t1\t\nto\ntorn\t1\t\nnext\t1\t\n");
     }
 
     #[test]
