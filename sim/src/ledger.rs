@@ -218,14 +218,18 @@ impl Ledger {
         let place = (here.machine, here.run, here.at.1);
         let by = (here.log, here.layout.since(here.at.0));
         let now = here.now;
-        let partition = self.partitions.entry(name).or_default();
-        // Whoever was given up, and does not know, may read on: nothing of that counts.
+        // Whoever was given up, and does not know, may read on, or take what was said to it before: nothing of that counts.
         let seated = |log: &LogId| self.deeds.seated.get(log).copied();
+        let is_given_up = self.has_acks && seated(&by.0) != by.1;
+        let partition = self.partitions.entry(name).or_default();
+        partition.readings += 1;
+        if is_given_up {
+            return;
+        }
         let is_member = partition.held_by.is_some_and(|(log, since)| seated(&log) == since);
         let holder = partition.holder.filter(|_| is_member || !self.has_acks);
         let judged = rules::a_partition_has_one_reader(now, name, holder, place);
         (partition.holder, partition.held_by) = (Some(place), Some(by));
-        partition.readings += 1;
         self.judge(judged);
     }
 

@@ -53,7 +53,7 @@ pub(crate) struct Program {
 pub(crate) struct Process {
     pub(crate) core: NodeCore,
     me: Member,
-    log: LogId,
+    pub(crate) log: LogId,
     containers: Vec<Sleeper>,
     store: ReplicaStore,
     journal: Option<Journaling>,

@@ -109,7 +109,9 @@ pub(crate) fn new_events_are_applied(world: &mut World, barren: &mut u64) -> Res
 pub(crate) fn nothing_is_lost_without_a_fault(world: &mut World) -> Result<(), Violation> {
     silence(world);
     world.run_to(world.now + REST);
-    let is_clean = world.counts.crashes == 0 && world.referee.fences == 0 && !world.ledger.is_anew;
+    let is_clean = world.counts.crashes + world.counts.abandoned == 0
+        && world.referee.fences == 0
+        && !world.ledger.is_anew;
     if !is_clean || world.violation().is_some() {
         return Ok(());
     }

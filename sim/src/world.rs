@@ -98,6 +98,8 @@ pub(crate) struct Counts {
     pub(crate) faults: u64,
     /// Units handed over that had handled something.
     pub(crate) live_handoffs: u64,
+    /// Machines that left with units, since they saw nobody for too long: what they had is lost, as if they had died.
+    pub(crate) abandoned: u64,
     pub(crate) due: u64,
 }
 
@@ -639,6 +641,11 @@ impl World {
         self.note(machine, &format!("ends: {ending:?}"));
         self.ledger.ended(machine);
         let at = &mut self.machines[machine];
+        let has_units = |process: &Process| {
+            let shares = process.core.view().into_iter().flat_map(|view| view.body.shares());
+            shares.into_iter().any(|(_, share)| share.active.owner() == process.log)
+        };
+        self.counts.abandoned += u64::from(at.process.as_ref().is_some_and(has_units));
         at.process = None;
         at.has_left = true;
         let is_told = at.is_leaving;

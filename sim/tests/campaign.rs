@@ -154,7 +154,7 @@ fn a_failing_run_is_shrunk() {
 /// Seeds that found a bug once; what it was is beside them.
 #[test]
 fn seeds_that_once_failed_fail_no_more() {
-    const ONCE: [u64; 16] = [
+    const ONCE: [u64; 17] = [
         2,                  // A taking that waited for room was woken again and again.
         8,                  // A token was taken a second time, by a node that had passed it on.
         4,                  // A restarted node served the units of its former life.
@@ -171,6 +171,7 @@ fn seeds_that_once_failed_fail_no_more() {
         4156, // A question that was overdue waited for room, and its node was woken again and again.
         1279, // A late question for a former stream had sealed units served again.
         212,  // A machine that stood still was told to leave.
+        700_200, // What a machine had that left alone was taken for lost without a fault.
     ];
     run_all(&Campaign::default(), ONCE.into_iter());
 }
@@ -189,10 +190,11 @@ fn seeds_that_once_failed_under_at_least_once_fail_no_more() {
 /// The same with replicas on disk.
 #[test]
 fn seeds_that_once_failed_on_disk_fail_no_more() {
-    const ONCE: [u64; 4] = [
-        3,    // A node that was taken off and came back did not take its own units from its disk.
+    const ONCE: [u64; 5] = [
+        3,      // A node that was taken off and came back did not take its own units from its disk.
         1061, // A bit that was another in a journal that ended with zeros was taken for a torn write.
         1087, // All started again on two sides of a split; each side knew of the other by the view alone.
+        50_004, // A machine that had slept took a partition that it was given before it was given up.
         2033, // A node that left could not go on without a replica that was lost, and no view was decided.
     ];
     run_all(&on_disk(), ONCE.into_iter());
