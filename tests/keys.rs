@@ -104,17 +104,19 @@ fn any_node_knows_where_an_instance_is_and_gets_it_from_its_owner() {
     let view: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&view["state"]["n"], &view["is_stale"]), (&Value::from(60), &Value::from(true)));
 
-    // Nobody has heard yet that the owner is gone, so its copy is asked; then somebody else is the owner.
+    // Nobody has heard yet that the owner is gone, so its copy is asked; then somebody else is the owner. Lines that it
+    // had read may be read again.
+    let has_all = |view: &Value| view["state"]["n"].as_u64().is_some_and(|n| n >= 60);
     nodes[owner].signal("STOP");
     let left = (owner + 1) % 3;
     let view = json(&nodes[left], &["get", "count", "whale"]);
-    assert_eq!(view["state"]["n"], 60, "{view}");
+    assert!(has_all(&view), "{view}");
     nodes.remove(owner).kill();
     let view = wait_for("another owner", || {
         let view = json(&nodes[0], &["get", "count", "whale"]);
         (view["is_stale"] == false).then_some(view)
     });
-    assert_eq!(view["state"]["n"], 60, "{view}");
+    assert!(has_all(&view), "{view}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! found by the same hash on every node. An instance is shown as JSON, which is made of its state by the same serde
 //! code that hands it over.
 
-use routing::{FieldKind, Key, Packed, Slot, codec};
+use routing::{Bits, FieldKind, Key, Packed, Slot, codec};
 use serde::Serialize;
 
 use crate::host::{Panic, contain};
@@ -132,11 +132,7 @@ fn write_field(kind: FieldKind, text: &str, is_alone: bool, key: &mut Vec<u8>) -
         FieldKind::Unsigned => text.parse().ok()?,
         FieldKind::Signed => text.parse::<i64>().ok()?.cast_unsigned(),
         FieldKind::Bool => u64::from(text.parse::<bool>().ok()?),
-        FieldKind::Float => {
-            let value: f64 = text.parse().ok()?;
-            // As for events: both zeros are one key, and so are all NaNs.
-            if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
-        }
+        FieldKind::Float => f64::canonical(text.parse::<f64>().ok()?.to_bits()),
         _ => return None,
     };
     key.extend_from_slice(&number.to_le_bytes());
@@ -146,8 +142,9 @@ fn write_field(kind: FieldKind, text: &str, is_alone: bool, key: &mut Vec<u8>) -
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks(2);
     let byte = |pair: &[u8]| {
-        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-        u8::from_str_radix(pair, 16).ok()
+        // A sign is no digit, but would be taken for one.
+        let is_digits = pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit);
+        u8::from_str_radix(std::str::from_utf8(pair).ok().filter(|_| is_digits)?, 16).ok()
     };
     digits.map(byte).collect()
 }
@@ -218,6 +215,7 @@ mod tests {
         );
         assert!(refused(FieldKind::Bool, "1").ends_with("is no bool"));
         assert!(refused(FieldKind::Bytes, "abc").ends_with("is no bytes"));
+        assert!(refused(FieldKind::Bytes, "+f").ends_with("is no bytes"));
         assert!(refused(FieldKind::Bytes, "ä").ends_with("is no bytes"));
         let two = key(&[FieldKind::Text, FieldKind::Float], &["a"]).unwrap_err();
         assert_eq!(two, "a key of count has 2 fields (text, float), not 1");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use node::Status;
-use node::runtime::{InstanceView, KeptLetter, TOKEN_FILE, TreeHolder};
+use node::runtime::{InstanceView, KeptLetter, LookOf, TOKEN_FILE, TreeHolder};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -17,27 +17,6 @@ pub const HTTP_DEFAULT: &str = "127.0.0.1:7700";
 
 /// A node that busy answers within milliseconds; one that is gone should not hold up a command.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What of an instance is wanted.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum LookOf {
-    /// Where it is.
-    Place,
-    /// What its owner says.
-    Owner,
-    /// What the node itself has as a copy.
-    Copy,
-}
-
-impl LookOf {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Place => "place",
-            Self::Owner => "owner",
-            Self::Copy => "copy",
-        }
-    }
-}
 
 /// A node, by the address where it answers.
 #[derive(Clone, Debug)]

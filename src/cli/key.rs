@@ -5,9 +5,9 @@
 
 use clap::{Args, Subcommand};
 
-use ::node::runtime::{InstanceHolder, InstanceView};
+use ::node::runtime::{InstanceHolder, InstanceView, LookOf};
 
-use super::client::{Client, HTTP_DEFAULT, LookOf};
+use super::client::{Client, HTTP_DEFAULT};
 use super::failure::{Exit, Failure};
 use super::output;
 

@@ -2,7 +2,8 @@
 //!
 //! One file a concern: [`assignment`] is what the members agree on and its rules, [`handoff`] how units
 //! move between nodes, [`tokens`] the partitions of spouts that move with a view, [`rounds`] the counts by
-//! which the end of a topology is known, [`status`] and [`place`] what people see of all that, [`leave`] the way out.
+//! which the end of a topology is known, [`status`] and [`place`] what people see of all that, [`leave`] the way out,
+//! [`recover`] what an operator gives up.
 //! This file passes inputs to them, to gossip and to the view log, and is the only one that knows them
 //! all.
 
@@ -16,6 +17,7 @@ mod message;
 #[cfg(test)]
 mod model;
 mod place;
+mod recover;
 mod rounds;
 mod status;
 #[cfg(test)]
@@ -661,28 +663,6 @@ impl NodeCore {
         self.causes.push(Cause::Listed { topology, prototype, by: self.log_id, count });
         if let Some(view) = self.view.clone().filter(|_| self.layout.is_some()) {
             self.list(&view, out);
-        }
-    }
-
-    /// An operator has decided not to wait for who is gone: neither for a majority, nor for who had what nobody has.
-    fn recover(&mut self, now: Time, out: &mut Vec<Action>) {
-        self.is_giving_up = true;
-        let view = self.view.as_ref().filter(|_| !self.is_degraded);
-        if view.is_none_or(|view| view.body.unavailable(&view.head) == 0) {
-            self.log_step(now, view_log::Input::RecoverUnsafe, out);
-        }
-        self.give_up();
-    }
-
-    /// Once enough voters are there, or nobody asks whether they are, gives up what nobody has, if that was said.
-    fn give_up(&mut self) {
-        let Some(view) = self.view.as_ref().filter(|_| self.is_giving_up) else { return };
-        if self.log.quorum().is_some_and(|(live, needed)| live < needed) {
-            return;
-        }
-        self.is_giving_up = view.body.unavailable(&view.head) > 0;
-        if self.is_giving_up {
-            self.causes.push(Cause::GivenUp(view.head.number));
         }
     }
 

@@ -168,12 +168,11 @@ async fn instance(
     let mut wanted =
         LookRequest { pe: pe.into_inner(), key: Vec::new(), topology: None, of: LookOf::Owner };
     for (name, value) in query.into_inner() {
-        match (name.as_str(), value.as_str()) {
+        let of = LookOf::ALL.into_iter().find(|of| of.as_str() == value);
+        match (name.as_str(), of) {
             ("key", _) => wanted.key.push(value),
             ("topology", _) => wanted.topology = Some(value),
-            ("of", "place") => wanted.of = LookOf::Place,
-            ("of", "owner") => wanted.of = LookOf::Owner,
-            ("of", "copy") => wanted.of = LookOf::Copy,
+            ("of", Some(of)) => wanted.of = of,
             _ => return unclear(&format!("{name}={value} means nothing here")),
         }
     }

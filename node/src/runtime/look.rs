@@ -26,15 +26,29 @@ pub(super) struct LookRequest {
     pub(super) of: LookOf,
 }
 
-/// What of it.
+/// What of an instance is wanted; in a request over HTTP, `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LookOf {
+pub enum LookOf {
     /// Only where it is.
     Place,
-    /// The instance itself.
+    /// What its owner says.
     Owner,
-    /// The copy that the node has, which is asked.
+    /// What the node that is asked has as a copy.
     Copy,
+}
+
+impl LookOf {
+    /// All.
+    pub(super) const ALL: [Self; 3] = [Self::Place, Self::Owner, Self::Copy];
+
+    /// As a request says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Place => "place",
+            Self::Owner => "owner",
+            Self::Copy => "copy",
+        }
+    }
 }
 
 /// Where an instance is, and what is known of it.
@@ -146,7 +160,7 @@ impl Driver {
         let LookRequest { pe, key, topology, .. } = request;
         let (at, plan, prototype) = self.find_pe(&pe, topology.as_deref())?;
         let sought = Sought::parse(plan, (at, prototype), &key).map_err(LookFailure::Unclear)?;
-        let slots = self.core.status().slots as usize;
+        let slots = self.core.view().map_or(1, |view| view.body.slots.len());
         let unit = sought.unit(slots);
         let place = self.core.place_of(unit);
         let place =
@@ -197,11 +211,14 @@ impl Driver {
     pub(super) fn looked(&mut self, question: u64, seen: Seen) {
         let Some(Look { mut view, asker, .. }) = self.looks.remove(&question) else { return };
         let answer = match seen {
-            Seen::State(json) => {
-                view.state = serde_json::from_str(&json).expect("it was just written");
-                view.found = Some(true);
-                Ok(view)
-            }
+            Seen::State(json) => match serde_json::from_str(&json) {
+                Ok(state) => {
+                    (view.state, view.found) = (state, Some(true));
+                    Ok(view)
+                }
+                // What is nested more deeply than is read.
+                Err(error) => Err(LookFailure::Hidden(format!("it cannot be shown: {error}"))),
+            },
             Seen::Absent => {
                 view.found = Some(false);
                 Ok(view)

@@ -52,7 +52,7 @@ pub use self::http::TreeHolder;
 use self::identity::Identity;
 pub use self::identity::TOKEN_FILE;
 use self::links::{Links, Shared};
-pub use self::look::{InstanceHolder, InstanceView};
+pub use self::look::{InstanceHolder, InstanceView, LookOf};
 use self::net::{Net, Side};
 use self::replicas::Replicas;
 use self::shipped::shipped;

@@ -123,6 +123,21 @@ struct Commit {
     sent: BTreeMap<NodeId, u64>,
 }
 
+/// What is to be committed of some runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    /// What has no checkpoints of its own.
+    common: bool,
+    /// What has, as far as these are due.
+    own: bool,
+}
+
+impl Due {
+    fn is_any(self) -> bool {
+        self.common || self.own
+    }
+}
+
 impl Follower {
     /// One that has been a member since a view, of ours that has been one since `mine`. What was said before is told
     /// apart from what is said now by the numbers.
@@ -450,39 +465,39 @@ impl Container {
                 run.touch_waiting(made.flat_map(|(_, acks)| acks));
             }
         }
-        let waiting = self.uncommitted();
         let after = if is_idle { COMMIT_IDLE } else { COMMIT_AFTER };
-        let is_due = self.replication.last_commit + after <= now || waiting >= CHANGED_MAX;
-        let is_asked =
-            waiting > 0 && self.may_commit(true) && (is_due || self.is_commit_wanted(true));
-        let is_due = self.replication.last_unasked + COMMIT_UNASKED <= now;
-        let is_unasked = self.may_commit(false)
-            && (is_due || self.is_commit_wanted(false))
-            && self.runs.iter().any(|run| !run.is_tracked() && run.uncommitted() > 0);
-        let common = [is_asked, is_unasked];
-        let own = [true, false].map(|is_tracked| {
-            let mut runs = self.runs.iter_mut().filter(|run| run.is_tracked() == is_tracked);
-            let has_own = runs.any(|run| run.has_own_due(now));
-            has_own && self.may_commit(is_tracked)
-        });
-        if [common, own] != [[false; 2]; 2] {
+        let is_much = self.uncommitted(true) >= CHANGED_MAX;
+        let asked = self.due(true, is_much || self.replication.last_commit + after <= now);
+        let unasked = self.due(false, self.replication.last_unasked + COMMIT_UNASKED <= now);
+        if asked.is_any() || unasked.is_any() {
             self.begin_anew_what_overran(out);
-            self.commit(common, own, out);
+            self.commit(asked, unasked, out);
             // One that nobody has to have is safe at once; others are looked at when somebody confirms something.
             self.settle_commits(out);
         }
         self.desk.send_frames(out);
     }
 
-    /// About how much waits for a commit that somebody waits for.
-    fn uncommitted(&self) -> usize {
-        self.runs.iter().filter(|run| run.is_tracked()).map(Run::uncommitted).sum()
+    /// About how much waits for the next commit of runs that are tracked, for which somebody waits, or of those that are
+    /// not.
+    fn uncommitted(&self, is_tracked: bool) -> usize {
+        let runs = self.runs.iter().filter(|run| run.is_tracked() == is_tracked);
+        runs.map(Run::uncommitted).sum()
     }
 
-    /// Whether application code wants the next commit of them at once.
-    fn is_commit_wanted(&mut self, is_tracked: bool) -> bool {
-        let mut runs = self.runs.iter_mut().filter(|run| run.is_tracked() == is_tracked);
-        runs.any(Run::is_commit_wanted)
+    /// What of them is to be committed now; `is_time` says whether it is so long since the last commit.
+    fn due(&mut self, is_tracked: bool, is_time: bool) -> Due {
+        if !self.may_commit(is_tracked) {
+            return Due::default();
+        }
+        let (now, has_any) = (self.desk.now, self.uncommitted(is_tracked) > 0);
+        let runs = self.runs.iter_mut().filter(|run| run.is_tracked() == is_tracked);
+        let mut due = Due { common: has_any && is_time, own: false };
+        for run in runs {
+            due.common |= has_any && run.is_commit_wanted();
+            due.own |= run.has_own_due(now);
+        }
+        due
     }
 
     /// Whether another commit may be made now of runs that are tracked, or of those that are not.
@@ -510,11 +525,10 @@ impl Container {
         if !replication.is_on {
             return None;
         }
-        let asked = self.may_commit(true) && self.uncommitted() > 0;
+        let asked = self.may_commit(true) && self.uncommitted(true) > 0;
         let asked = asked.then(|| replication.last_commit + COMMIT_IDLE);
         // While replicas are behind, their answers wake the container.
-        let unasked = self.may_commit(false)
-            && self.runs.iter().any(|run| !run.is_tracked() && run.uncommitted() > 0);
+        let unasked = self.may_commit(false) && self.uncommitted(false) > 0;
         let unasked = unasked.then(|| replication.last_unasked + COMMIT_UNASKED);
         let own = self.runs.iter().filter(|run| self.may_commit(run.is_tracked()));
         let own = own.filter_map(Run::own_deadline).min();
@@ -542,18 +556,17 @@ impl Container {
         }
     }
 
-    /// Commits what is due: of runs that are tracked, and of those that are not, what has no checkpoints of its own, and
-    /// what has.
-    fn commit(&mut self, common: [bool; 2], own: [bool; 2], out: &mut Vec<Action>) {
+    /// Commits what is due of runs that are tracked, and of those that are not.
+    fn commit(&mut self, asked: Due, unasked: Due, out: &mut Vec<Action>) {
         let Self { desk, replication, runs, .. } = self;
         let now = desk.now;
         let routes = replication.routes(desk.layout.slot_count());
         let mut writer = CommitWriter::new(now, replication.replicas.len(), routes);
         let mut acks = Vec::new();
         for (at, run) in runs.iter_mut().enumerate() {
-            let kind = usize::from(!run.is_tracked());
-            if common[kind] || own[kind] {
-                let held = run.commit(&mut writer, common[kind], now);
+            let due = if run.is_tracked() { asked } else { unasked };
+            if due.is_any() {
+                let held = run.commit(&mut writer, due.common, now);
                 if !held.is_empty() {
                     acks.push((at, held));
                 }
@@ -565,13 +578,13 @@ impl Container {
             chunks.iter().for_each(|chunk| follower.send(node, chunk, desk, out));
             sent.insert(node, follower.sent);
         }
-        if common[0] || own[0] {
+        if asked.is_any() {
             replication.commits.push_back(Commit { acks, units, sent });
         }
-        if common[0] {
+        if asked.common {
             replication.last_commit = now;
         }
-        if common[1] {
+        if unasked.common {
             replication.last_unasked = now;
         }
     }
