@@ -22,8 +22,8 @@ pub mod runtime;
 
 pub use crate::core::link;
 pub use crate::core::{
-    Action, Assignment, BookMessage, Came, Cause, Ending, Event, HandoffMessage, Hello, Input,
-    MemberStatus, Message, NodeCore, Offsets, PartitionStatus, PeStatus, Pull, Refused, Set, Setup,
-    Share, SpoutStatus, Status, StreamId, StuckStatus, Token, TokenId, TopologyState,
+    Action, Assignment, BookMessage, Came, Cause, Ending, Event, HandoffMessage, Heir, Hello,
+    Input, MemberStatus, Message, NodeCore, Offsets, PartitionStatus, PeStatus, Pull, Refused, Set,
+    Setup, Share, SpoutStatus, Status, StreamId, StuckStatus, Token, TokenId, TopologyState,
     TopologyStatus, Totals, TreeStatus, UnitPlace, View,
 };

@@ -361,17 +361,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// Events that one of the readers has not applied, of all partitions but some; each counts once.
-    pub(crate) fn missing_but(&self, away: &[u64]) -> u64 {
-        let of = |seen: &BTreeMap<u64, Vec<bool>>| -> u64 {
+    /// How many events one of the readers has not applied, by partition, of all but some.
+    pub(crate) fn missing_but(&self, away: &[u64]) -> BTreeMap<u64, u64> {
+        let mut missing = BTreeMap::new();
+        for seen in &self.applied {
             let here = self.partitions.iter().filter(|(name, _)| !away.contains(name));
-            let count = |(name, partition): (&u64, &Partition)| {
-                let seen = seen.get(name).map_or(0, |seen| seen.iter().filter(|s| **s).count());
-                partition.next.saturating_sub(seen as u64)
-            };
-            here.map(count).sum()
-        };
-        self.applied.iter().map(of).max().unwrap_or(0)
+            for (&name, partition) in here {
+                let seen = seen.get(&name).map_or(0, |seen| seen.iter().filter(|s| **s).count());
+                let lacks = partition.next.saturating_sub(seen as u64);
+                let most = missing.entry(name).or_insert(0);
+                *most = lacks.max(*most);
+            }
+        }
+        missing.retain(|_, lacks| *lacks > 0);
+        missing
     }
 
     /// Events that one of the readers has not applied.

@@ -158,13 +158,16 @@ fn incomplete(world: &World) -> Option<String> {
     let missing = world.ledger.missing_but(&away);
     let processes = world.machines.iter().filter_map(|machine| machine.process.as_ref());
     let statuses: Vec<_> = processes.map(|process| process.core.status()).collect();
-    if missing > 0 {
+    if !missing.is_empty() {
         let topologies = statuses.iter().flat_map(|status| &status.topologies);
         let spouts = topologies.flat_map(|topology| &topology.spouts);
         let held = spouts.flat_map(|spout| &spout.partitions);
         let held: Vec<_> =
             held.map(|held| format!("{} {}", held.partition, held.position)).collect();
-        return Some(format!("{missing} events are missing; partitions held: {}", held.join(", ")));
+        return Some(format!(
+            "events are missing, by partition: {missing:?}; partitions held: {}",
+            held.join(", ")
+        ));
     }
     let topologies = statuses.iter().flat_map(|status| &status.topologies);
     let pending: u64 = topologies.map(|topology| topology.trees_pending).sum();

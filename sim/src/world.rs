@@ -42,6 +42,9 @@ const FULL_AGAIN: Duration = Duration::from_millis(100);
 /// The lines of the trace that are kept.
 const TRACE: usize = 20_000;
 
+/// How long it takes until a process that ended without having given away what it had is started again.
+const BACK: Duration = Duration::from_secs(3);
+
 /// What a world is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -98,7 +101,7 @@ pub(crate) struct Counts {
     pub(crate) faults: u64,
     /// Units handed over that had handled something.
     pub(crate) live_handoffs: u64,
-    /// Machines that left with units, since they saw nobody for too long: what they had is lost, as if they had died.
+    /// Machines that left with units, since they saw nobody for too long: what they had is lost, as if they had died, but for what is on disk.
     pub(crate) abandoned: u64,
     pub(crate) due: u64,
 }
@@ -647,7 +650,13 @@ impl World {
         };
         self.counts.abandoned += u64::from(at.process.as_ref().is_some_and(has_units));
         at.process = None;
-        at.has_left = true;
+        // What only its disk has is there again when it is started again, as whoever reads how it ended would do.
+        let is_back = self.terms.is_durable && *ending != node::Ending::Left;
+        (at.has_left, at.is_due) = (!is_back, is_back);
+        if is_back {
+            self.queue(self.now + BACK, Due::Undo(Undo::Start(machine)));
+        }
+        let at = &self.machines[machine];
         let is_told = at.is_leaving;
         let what = || format!("n{machine} ended by {ending:?}");
         let invariant = "a_process_ends_when_it_is_told_to";

@@ -34,6 +34,11 @@ pub trait Body: Clone + Debug + Eq + Serialize + DeserializeOwned {
     /// Whether the logs of a draining member are still named, so that it has to stay.
     fn needs(&self, head: &Head, log: LogId) -> bool;
 
+    /// Whether a node that leaves was taken off before it had given all it has, and has to come in once more for that.
+    fn wants_back(&self, _head: &Head, _log: LogId) -> bool {
+        false
+    }
+
     /// Whether this body can stand under `head`, whatever came before.
     ///
     /// # Errors

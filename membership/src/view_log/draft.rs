@@ -68,7 +68,7 @@ impl<B: Body> ViewLog<B> {
         let kept = head.seats.iter().filter(|seat| !self.contacts.is_dead(now, seat.node()));
         let kept = kept.map(|seat| (seat.node(), self.heeded(seat, number)));
         let mut seats: BTreeMap<_, _> = kept.collect();
-        for (node, wish) in self.wishes.newcomers(head) {
+        for (node, wish) in self.wishes.newcomers(head, &view.body) {
             let has_room = seats.len() < SEATS_MAX || seats.contains_key(&node);
             if has_room && self.may_join(now, head, &view.body, (node, wish)) {
                 seats.insert(node, joining(wish, number));
@@ -134,8 +134,8 @@ impl<B: Body> ViewLog<B> {
 
     /// When the next newcomer that has to wait may come in.
     pub(super) fn next_welcome(&self) -> Option<Time> {
-        let head = &self.record.view.as_ref()?.head;
-        let times = self.wishes.newcomers(head);
+        let view = self.record.view.as_ref()?;
+        let times = self.wishes.newcomers(&view.head, &view.body);
         let times = times.map(|(node, _)| self.contacts.welcome_from(node, &self.config));
         next_welcome(self.now, times)
     }
@@ -161,7 +161,7 @@ impl<B: Body> ViewLog<B> {
         };
         let is_seated = match view.head.seat_of(self.log.disk) {
             Some(seat) => heed(seat, own, view.head.number) == *seat,
-            None => own.state == State::Draining,
+            None => own.state == State::Draining && !view.body.wants_back(&view.head, self.log),
         };
         !is_seated || !own.causes.is_empty()
     }
@@ -181,7 +181,7 @@ impl<B: Body> ViewLog<B> {
         if !view.head.is_voter(self.log.disk) {
             return; // It does not wait for us.
         }
-        let waiting = self.wishes.newcomers(&view.head);
+        let waiting = self.wishes.newcomers(&view.head, &view.body);
         let waiting =
             waiting.map(|(node, _)| (node, self.contacts.welcome_from(node, &self.config)));
         let waiting: Vec<_> = waiting.filter(|(_, from)| *from > now).collect();
@@ -206,7 +206,7 @@ impl<B: Body> ViewLog<B> {
         if head.seats.len() == 1 && head.seat_of(self.log.disk).is_some() {
             return self.dismiss(out);
         }
-        if head.seat_of(self.log.disk).is_some() {
+        if head.seat_of(self.log.disk).is_some() || view.body.wants_back(head, self.log) {
             return;
         }
         let has_it = |node: &NodeId| self.contacts.view(*node) >= Some(id);

@@ -34,6 +34,11 @@ impl Body for Notes {
         self.0.contains(&50)
     }
 
+    /// Note 60 says that nobody may stay away.
+    fn wants_back(&self, _: &Head, _: LogId) -> bool {
+        self.0.contains(&60)
+    }
+
     fn check(&self, _: &Head) -> Result<(), String> {
         let is_small = self.0.iter().all(|note| *note < 100);
         is_small.then_some(()).ok_or_else(|| "too large a note".to_owned())

@@ -99,11 +99,13 @@ impl<B: Body> Wishes<B> {
     pub(super) fn newcomers<'a>(
         &'a self,
         head: &'a Head,
+        body: &'a B,
     ) -> impl Iterator<Item = (NodeId, &'a Wish<B::Cause>)> {
         let wants_in = |node, wish: &Wish<B::Cause>| {
             // A later life may have the seat already.
             let is_latest = head.seat(node).is_none_or(|seat| seat.member.run < wish.member.run);
-            is_latest && wish.state != State::Draining && head.seat_of(wish.disk()).is_none()
+            let stays = wish.state != State::Draining || body.wants_back(head, wish.log);
+            is_latest && head.seat_of(wish.disk()).is_none() && stays
         };
         let all = self.known.iter();
         let all = all.filter(move |&(&node, (wish, hears))| *hears && wants_in(node, wish));
@@ -216,7 +218,11 @@ mod tests {
         let other_disk = |run, node| Wish { log: LogId::synced(DiskId(77)), ..wish(node, run, 0) };
         wishes.take(NodeId(2), other_disk(1, 2), true); // No later than who has the seat.
         wishes.take(NodeId(3), other_disk(2, 3), true);
-        let nodes: Vec<_> = wishes.newcomers(&view.head).map(|(node, _)| node.0).collect();
+        let nodes: Vec<_> =
+            wishes.newcomers(&view.head, &view.body).map(|(node, _)| node.0).collect();
         assert_eq!(nodes, [3, 4]);
+        let notes = Notes([60].into());
+        let nodes: Vec<_> = wishes.newcomers(&view.head, &notes).map(|(node, _)| node.0).collect();
+        assert_eq!(nodes, [3, 4, 6], "who leaves as well, if it is needed for that");
     }
 }

@@ -56,12 +56,15 @@ pub struct Assignment {
     pub anew: BTreeMap<NodeId, Epoch>,
     /// Who may have a token of a partition; nobody else takes one.
     pub holders: BTreeSet<LogId>,
+    /// Disks that may have tokens which outlive their nodes. A life that has just begun on one holds nothing, and still has
+    /// what is there.
+    pub books: BTreeSet<DiskId>,
     /// Draining members that have given away all they had.
     pub drained: BTreeSet<LogId>,
     /// Disks that are gone since a view and may have had tokens, which nobody has inherited yet.
     pub orphans: BTreeMap<DiskId, Epoch>,
-    /// Who has inherited what disks had that were gone, as long as those have not come back and forgotten it.
-    pub heirs: BTreeMap<DiskId, LogId>,
+    /// Who has inherited what disks had that were gone, as long as not both have acted on it.
+    pub heirs: BTreeMap<DiskId, Heir>,
     /// The numbers of the members, above zero, and the one that was given last. Trees of events are named by
     /// them, so none is given again before all others have been.
     pub numbers: BTreeMap<LogId, u16>,
@@ -110,6 +113,20 @@ pub struct Set {
     pub container: u16,
 }
 
+/// Who has inherited the partitions of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heir {
+    /// The life whose disk has them.
+    pub log: LogId,
+    /// Since which view the disk had been gone.
+    pub gone: Epoch,
+    /// Whether they are in its own book. Until then, what is to be its own lies beside it, and this is the only word that
+    /// they are no longer those of the disk.
+    pub has_merged: bool,
+    /// Whether the disk came back, and has dropped them.
+    pub is_forgotten: bool,
+}
+
 /// From where a unit came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Came {
@@ -148,6 +165,8 @@ pub enum Cause {
     Drained(LogId),
     /// A member has what was with a disk that is gone since a view, on its own disk and with others.
     Inherited(DiskId, Epoch, LogId),
+    /// What was with a disk that is gone since a view is in the book of its heir.
+    Merged(DiskId, Epoch),
     /// A disk that came back has forgotten what another has inherited.
     Forgot(DiskId),
     /// A member has on its disk what it was given of replicas since one of its lives.
@@ -262,6 +281,7 @@ impl Assignment {
             topologies: topologies.collect(),
             anew: BTreeMap::new(),
             holders: BTreeSet::new(),
+            books: BTreeSet::new(),
             drained: BTreeSet::new(),
             orphans: BTreeMap::new(),
             heirs: BTreeMap::new(),
@@ -385,12 +405,20 @@ impl Body for Assignment {
             Cause::Drained(log) => {
                 let seat = seat_of(head, *log);
                 let is_draining = seat.is_some_and(|seat| seat.state == State::Draining);
-                is_draining && !self.names(*log) && !self.drained.contains(log)
+                is_draining && !self.keeps(head, *log) && !self.drained.contains(log)
             }
             Cause::Inherited(disk, gone, by) => {
-                self.orphans.get(disk) == Some(gone) && seat_of(head, *by).is_some()
+                let is_open = self.orphans.get(disk) == Some(gone);
+                is_open && !self.heirs.contains_key(disk) && seat_of(head, *by).is_some()
             }
-            Cause::Forgot(disk) => self.heirs.contains_key(disk) && head.seat_of(*disk).is_some(),
+            Cause::Merged(disk, gone) => {
+                let heir = self.heirs.get(disk);
+                heir.is_some_and(|heir| heir.gone == *gone && !heir.has_merged)
+            }
+            Cause::Forgot(disk) => {
+                let heir = self.heirs.get(disk);
+                heir.is_some_and(|heir| !heir.is_forgotten) && head.seat_of(*disk).is_some()
+            }
             Cause::Stored(log, since) => {
                 self.is_durable
                     && seat_of(head, *log).is_some()
@@ -404,8 +432,21 @@ impl Body for Assignment {
         draft::next(self, head, next, causes)
     }
 
-    fn needs(&self, _: &Head, log: LogId) -> bool {
-        self.names(log) || !self.drained.contains(&log)
+    fn needs(&self, head: &Head, log: LogId) -> bool {
+        self.keeps(head, log) || !self.drained.contains(&log)
+    }
+
+    /// Whether it has what nobody else has: by its disk, since it may have started again in between.
+    fn wants_back(&self, head: &Head, log: LogId) -> bool {
+        let seats = Seats::new(head);
+        let copies = self.copies(&seats);
+        let is_without = |share: &Share| {
+            let mut had_it = share.active.logs.iter();
+            had_it.any(|had| had.disk == log.disk) && copies.of(share).is_empty()
+        };
+        let is_off = seats.of_disk(log.disk).is_none();
+        let has_units = || self.is_durable && self.shares().any(|(_, share)| is_without(share));
+        is_off && (self.orphans.contains_key(&log.disk) || has_units())
     }
 
     fn check(&self, head: &Head) -> Result<(), String> {
@@ -443,6 +484,17 @@ impl Assignment {
     fn is_next(&self, unit: Unit, epoch: Epoch) -> bool {
         let next = self.share(unit).and_then(|share| share.next.as_ref());
         next.is_some_and(|next| next.epoch == epoch)
+    }
+
+    /// Whether a member still has to give: a set names it, or its disk alone has what it had in a former life.
+    pub(super) fn keeps(&self, head: &Head, log: LogId) -> bool {
+        let seats = Seats::new(head);
+        let copies = self.copies(&seats);
+        let is_last = |share: &Share| {
+            let left = copies.of(share);
+            !left.is_empty() && left.iter().all(|seat| seat.log == log)
+        };
+        self.names(log) || self.is_durable && self.shares().any(|(_, share)| is_last(share))
     }
 
     /// Whether a log owns a unit by its active set.

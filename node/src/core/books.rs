@@ -103,17 +103,14 @@ impl NodeCore {
         let is_same = std::mem::replace(&mut self.books.since, since) == since;
         self.books.copies.retain(|&disk, _| is_same && is_current(disk));
         self.books.asked.retain(|(disk, gone), _| view.body.orphans.get(disk) == Some(gone));
-        let (heirs, orphans) = (&view.body.heirs, &view.body.orphans);
-        let is_disowned = self.tokens.inherit(self.log_id, heirs, orphans, out);
-        if is_disowned {
-            self.causes.push(Cause::Forgot(self.log_id.disk));
-        }
+        self.tokens.inherit(self.log_id, &view.body.heirs, &view.body.orphans, out);
     }
 
     /// Says what may have been lost on its way, and asks for the books of disks that are gone if that is on us.
     pub(super) fn see_to_books(&mut self, out: &mut Vec<Action>) {
         let Some(view) = self.view.clone().filter(|_| self.is_seated()) else { return };
         self.send_book(&view, out);
+        self.causes.extend(self.tokens.settled(self.log_id.disk));
         let heir = view.head.seats.iter().find(|seat| super::is_active(seat));
         if heir.is_none_or(|seat| seat.log != self.log_id) {
             return;
@@ -181,6 +178,7 @@ impl NodeCore {
             BookMessage::Kept { life, change } if life == self.log_id => {
                 self.tokens.copied(from, change);
                 self.say_what_is_kept(out);
+                self.causes.extend(self.tokens.settled(self.log_id.disk));
             }
             // By an older view it may be there still, and its book may change.
             BookMessage::Of(disk, gone) if view.body.orphans.get(&disk) == Some(&gone) => {

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use membership::view_log::{Seat, State};
+use membership::view_log::{Body, Seat, State};
 use membership::{NodeId, Time, view_log};
 
 use super::{Action, Cause, Ending, Event, NodeCore};
@@ -32,6 +32,8 @@ pub(super) struct Leave {
     stage: LeaveStage,
     /// Whether its containers stopped with what they had: nothing of it can be given away any more.
     gave_up: bool,
+    /// Whether all others leave as well, or there are none: then there is nobody to give to.
+    is_last: bool,
     pub(super) is_dismissed: bool,
 }
 
@@ -64,6 +66,7 @@ impl NodeCore {
             has_stopped: BTreeSet::new(),
             stage: LeaveStage::Draining,
             gave_up: false,
+            is_last: false,
             is_dismissed: false,
         });
         out.push(Action::Tell(Event::Leaving));
@@ -83,6 +86,7 @@ impl NodeCore {
         let Some(leave) = &mut self.leave else { return false };
         let since = *leave.alone_since.get_or_insert(now);
         leave.alone_since = leave.alone_since.filter(|_| seems_alone);
+        leave.is_last = is_last;
         is_last || seems_alone && since + ALONE <= now
     }
 
@@ -107,12 +111,19 @@ impl NodeCore {
     /// Whether nothing is ours any more and nothing comes.
     fn is_drained(&self) -> bool {
         let Some((view, leave)) = self.view.as_ref().zip(self.leave.as_ref()) else { return true };
-        let Some(seat) = view.head.seat(self.me()).filter(|seat| seat.log == self.log_id) else {
-            return true; // No member, or none any more.
+        let Some(seat) = view.head.seat_of(self.log_id.disk) else {
+            // No member, or none any more.
+            return !view.body.wants_back(&view.head, self.log_id);
         };
+        // The seat of a former life has what is on the disk, until a view gives it to this one.
+        let is_mine = seat.log == self.log_id;
+        let has_said = |since| view.body.stores.get(&self.log_id) == Some(since);
+        let is_stored = self.stored_since.as_ref().is_none_or(has_said);
         let mut others = view.head.seats.iter().filter(|other| other.node() != self.me());
-        seat.state == State::Draining
-            && !view.body.names(self.log_id)
+        is_mine
+            && is_stored
+            && seat.state == State::Draining
+            && !view.body.keeps(&view.head, self.log_id)
             && others.all(|seat| leave.finished.contains(&seat.node()))
             && self.tokens.is_given_away()
     }
@@ -154,6 +165,9 @@ impl NodeCore {
             }
             LeaveStage::Flushing if is_late => self.exit(now, Ending::DrainLimit(0), out),
             LeaveStage::Flushing => {}
+            LeaveStage::Flushed if leave.gave_up && !leave.is_last => {
+                self.exit(now, Ending::LeftAlone, out);
+            }
             LeaveStage::Flushed if is_alone || leave.gave_up || self.log.seat().is_none() => {
                 self.exit(now, Ending::Left, out);
             }

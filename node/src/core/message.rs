@@ -185,6 +185,8 @@ pub enum Action {
 pub enum Ending {
     /// It has left, and left nothing behind.
     Left,
+    /// There was nobody to give to what it had, though there are other members.
+    LeftAlone,
     /// It ran out of time; so many events were not confirmed.
     DrainLimit(u64),
     /// A later life of this node is in the cluster.

@@ -33,7 +33,7 @@ use membership::{Epoch, Member, Membership, NodeId, Reason, Run, Time};
 use pe::{Layout, PartitionName, Phase, Report, RunReport, Unit};
 
 use assignment::is_active;
-pub use assignment::{Assignment, Came, Cause, Set, Share, TopologyState, View};
+pub use assignment::{Assignment, Came, Cause, Heir, Set, Share, TopologyState, View};
 pub use books::BookMessage;
 use books::Books;
 use handoff::{Handoff, Outcome};
@@ -193,6 +193,7 @@ impl NodeCore {
             Input::Kept => {
                 self.tokens.synced();
                 self.say_what_is_kept(out);
+                self.causes.extend(self.tokens.settled(self.log_id.disk));
             }
             Input::RecoverUnsafe => self.recover(now, out),
             Input::Received(from, message) => {
@@ -436,7 +437,7 @@ impl NodeCore {
                 }
             }
             // Said again until it is taken: by whoever it is for once a view is without this node.
-            Message::Token { .. } if self.has_stopped() => {}
+            Message::Token { .. } if self.has_stopped() || self.tokens.is_disowned() => {}
             Message::Token { token, to } => {
                 let Some((view, layout)) = self.view.as_ref().zip(self.layout.clone()) else {
                     return;
@@ -582,7 +583,7 @@ impl NodeCore {
     /// Notes which members that leave are to be told that nothing more comes from us.
     fn bid_farewell(&mut self, view: &View, layout: &Layout) {
         let leaving = view.head.seats.iter().filter(|seat| seat.state == State::Draining);
-        for seat in leaving.filter(|seat| !view.body.names(seat.log)) {
+        for seat in leaving.filter(|seat| !view.body.keeps(&view.head, seat.log)) {
             let key = (seat.node(), view.body.since(seat));
             if seat.node() != self.me() && !self.bidden.contains(&key) {
                 self.farewells.insert(seat.node(), layout.digest);
@@ -593,6 +594,9 @@ impl NodeCore {
 
     /// Finds out the partitions of spouts of which nobody has, if it is on us: the first active member.
     fn list(&mut self, view: &View, out: &mut Vec<Action>) {
+        if self.tokens.is_disowned() {
+            return;
+        }
         let first = view.head.seats.iter().find(|seat| seat.state == State::Active);
         let is_mine = first.is_some_and(|seat| seat.log == self.log_id);
         for (topology, state) in (0..).zip(&view.body.topologies) {

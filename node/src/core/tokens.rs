@@ -29,6 +29,7 @@ use pe::{Layout, PartitionName, PartitionReport, Position, Report};
 use routing::ContainerId;
 use serde::{Deserialize, Serialize};
 
+use super::assignment::{Cause, Heir};
 use super::message::{Action, Message};
 
 /// Which partition.
@@ -88,7 +89,7 @@ pub(super) struct Tokens {
     /// What disks had that are gone since a view: to be inherited once another says so.
     bequests: BTreeMap<DiskId, (Epoch, Estate)>,
     /// Who has inherited from which disks.
-    heirs: BTreeMap<DiskId, LogId>,
+    heirs: BTreeMap<DiskId, Heir>,
     /// Whether another has inherited what was here, and it has been dropped for that.
     is_disowned: bool,
     /// Who is to be told that a token arrived, once so many changes are on the disk.
@@ -314,8 +315,11 @@ impl Tokens {
             return;
         }
         // What it had inherited itself, and not made its own yet.
-        let is_its = |known: &DiskId| self.heirs.get(known).is_some_and(|heir| heir.disk == disk);
-        let its = of.bequests.into_iter().filter(|(known, ..)| is_its(known)).collect::<Vec<_>>();
+        let is_its = |(known, gone, _): &(DiskId, Epoch, Estate)| {
+            let heir = self.heirs.get(known);
+            heir.is_some_and(|heir| heir.log.disk == disk && heir.gone == *gone)
+        };
+        let its = of.bequests.into_iter().filter(is_its).collect::<Vec<_>>();
         for (disk, gone, of) in its.into_iter().chain([(disk, gone, of.own)]) {
             self.bequests.insert(disk, (gone, of));
         }
@@ -325,8 +329,12 @@ impl Tokens {
     /// Whether what a disk had is kept here, and by all who have to have what is written here.
     pub(super) fn has_bequest(&self, disk: DiskId) -> bool {
         let is_in = |book: &Arc<Offsets>| book.bequests.iter().any(|(known, ..)| *known == disk);
-        let is_written = self.writing.is_none() && self.written() >= self.changes;
-        is_written && self.book.as_ref().is_some_and(is_in)
+        self.is_written() && self.book.as_ref().is_some_and(is_in)
+    }
+
+    /// Whether all that is here is where it has to be.
+    fn is_written(&self) -> bool {
+        self.writing.is_none() && self.written() >= self.changes
     }
 
     /// Whether it is kept here at all.
@@ -334,38 +342,60 @@ impl Tokens {
         self.bequests.contains_key(&disk)
     }
 
-    /// Learns who has inherited, and of whom it is not known yet; takes what is this disk's by that. Gives whether
-    /// another has inherited what this disk had.
+    /// Learns who has inherited, and of whom it is not known yet; takes what is this disk's by that, and drops what is
+    /// another's.
     pub(super) fn inherit(
         &mut self,
         me: LogId,
-        heirs: &BTreeMap<DiskId, LogId>,
+        heirs: &BTreeMap<DiskId, Heir>,
         orphans: &BTreeMap<DiskId, Epoch>,
         out: &mut Vec<Action>,
-    ) -> bool {
+    ) {
         self.heirs = heirs.clone();
         for (disk, (gone, of)) in std::mem::take(&mut self.bequests) {
+            let heir = heirs.get(&disk).filter(|heir| heir.gone == gone);
             let whose = self.heir(disk);
-            // One that was back in between has gone on.
-            let is_open = match orphans.get(&whose) {
-                Some(since) => whose != disk || *since == gone,
-                None => false,
-            };
-            if whose == me.disk {
+            if heir.is_some_and(|heir| whose == me.disk && !heir.has_merged) {
                 self.merge(disk, of);
-            } else if is_open {
+                continue;
+            }
+            let is_open = match heir {
+                // Of one whose heir is gone, too, the next one may have it.
+                Some(heir) => !heir.has_merged && orphans.contains_key(&whose),
+                None => orphans.get(&disk) == Some(&gone),
+            };
+            if is_open {
                 self.bequests.insert(disk, (gone, of));
             } else {
-                // It came back, or somebody else has it.
+                // It came back and went on, or somebody else has it.
                 self.changes += 1;
             }
         }
-        let is_disowned = heirs.contains_key(&me.disk);
+        let is_disowned = heirs.get(&me.disk).is_some_and(|heir| !heir.is_forgotten);
         if is_disowned && !self.is_disowned {
             self.disown(out);
         }
         self.is_disowned = is_disowned;
-        is_disowned
+    }
+
+    /// Whether another has inherited what this disk had, and it has not been agreed yet that it was dropped here. Until then
+    /// it takes nothing: a later life could not tell that from what it had.
+    pub(super) fn is_disowned(&self) -> bool {
+        self.is_disowned
+    }
+
+    /// What is to be said of inheritances that this disk has acted on.
+    pub(super) fn settled(&self, me: DiskId) -> Vec<Cause> {
+        if !self.is_written() {
+            return Vec::new();
+        }
+        let is_merged = |(disk, heir): &(&DiskId, &Heir)| {
+            let is_beside = self.bequests.get(disk).is_some_and(|(gone, _)| *gone == heir.gone);
+            !heir.has_merged && self.heir(**disk) == me && !is_beside
+        };
+        let merged = self.heirs.iter().filter(is_merged);
+        let merged = merged.map(|(&disk, heir)| Cause::Merged(disk, heir.gone));
+        merged.chain(self.is_disowned.then_some(Cause::Forgot(me))).collect()
     }
 
     /// Drops what another has inherited. What was passed on by then is not taken a second time: that is remembered.
@@ -425,7 +455,7 @@ impl Tokens {
         // At most as far as there are heirs: nobody inherits from itself, but a peer might say so.
         for _ in 0..=self.heirs.len() {
             match self.heirs.get(&disk) {
-                Some(heir) => disk = heir.disk,
+                Some(heir) => disk = heir.log.disk,
                 None => break,
             }
         }

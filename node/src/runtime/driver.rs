@@ -230,6 +230,7 @@ impl Driver {
             Action::Exit(ending) => {
                 self.outcome = Some(match ending {
                     Ending::Left => Ok(Exit::Left),
+                    Ending::LeftAlone => Err(RunError::LeftAlone),
                     Ending::DrainLimit(events) => Err(RunError::DrainLimit(events)),
                     Ending::Superseded => Err(RunError::Superseded),
                     Ending::Unfit(why) => Err(RunError::Unfit(why)),

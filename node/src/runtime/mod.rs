@@ -93,6 +93,8 @@ pub enum RunError {
     Unfit(String),
     /// The node left, but some of its events were not confirmed in time.
     DrainLimit(u64),
+    /// The node left while no other member could be reached: what it had is with replicas or on its disk, or lost.
+    LeftAlone,
     /// The node was told to stop a second time before it had left.
     Forced,
 }
@@ -108,7 +110,7 @@ impl RunError {
             Self::Disk(..) | Self::InUse(_) | Self::Listen(..) | Self::Forced => 1,
             Self::Key(..) | Self::Peer(_) => 78,
             Self::Refused(..) | Self::Superseded | Self::Unfit(_) => 69,
-            Self::DrainLimit(_) => 75,
+            Self::DrainLimit(_) | Self::LeftAlone => 75,
         }
     }
 }
@@ -132,6 +134,9 @@ impl fmt::Display for RunError {
             Self::DrainLimit(events) => {
                 write!(f, "forced: the time to leave was up, {events} events were not confirmed")
             }
+            Self::LeftAlone => f.write_str(
+                "left without giving away what it had: no other member could be reached",
+            ),
             Self::Forced => f.write_str("forced: told to stop twice"),
         }
     }

@@ -151,8 +151,9 @@ struct Journal {
     logged: u64,
     limit: u64,
     clean_after: u64,
-    /// The next unit to be written, while it is cleaned; and how many bytes may be.
-    cleaning: Option<(usize, u64)>,
+    /// The next unit to be written, while it is cleaned; and how many bytes may be. It is named, since units come and go
+    /// meanwhile.
+    cleaning: Option<(Unit, u64)>,
     /// What is to be written.
     out: Vec<u8>,
 }
@@ -623,22 +624,21 @@ impl ReplicaStore {
             journal.limit = journal.clean_after.max(2 * live);
             if journal.logged > journal.limit {
                 journal.segment += 1;
-                journal.cleaning = Some((0, 0));
+                journal.cleaning = Some((Unit::Slot(0), 0));
                 let start = journal::begin(journal.segment, journal.made);
                 out.push(ReplicaAction::Segment(journal.segment, start));
             }
         }
-        let Some((mut next, mut budget)) = journal.cleaning.take() else { return };
+        let Some((from, mut budget)) = journal.cleaning.take() else { return };
         let mut images = Vec::new();
-        let all = (0..).map(Unit::Slot).zip(&mut self.slots);
-        let all = all.chain(self.tasks.iter_mut().map(|(&unit, kept)| (unit, kept)));
-        let mut is_through = true;
-        for (unit, kept) in all.skip(next) {
+        let slots = (0..).map(Unit::Slot).zip(&mut self.slots);
+        let tasks = self.tasks.range_mut(from..).map(|(&unit, kept)| (unit, kept));
+        let mut next = None;
+        for (unit, kept) in slots.skip_while(|(unit, _)| *unit < from).chain(tasks) {
             if budget == 0 {
-                is_through = false;
+                next = Some(unit);
                 break;
             }
-            next += 1;
             let mut written = 0;
             let is_empty = kept.promised == Epoch(0) && kept.whole.is_none();
             if !is_empty || kept.incoming.is_some() {
@@ -646,16 +646,16 @@ impl ReplicaStore {
             }
             budget = budget.saturating_sub(written.max(CLEAN_LEAST));
         }
-        if is_through {
+        journal.cleaning = next.map(|unit| (unit, budget));
+        if next.is_none() {
             journal::append(&Entry::Cleaned(journal.segment), &mut images);
             journal.logged = images.len() as u64;
+        }
+        if !images.is_empty() {
             out.push(ReplicaAction::Log(images));
+        }
+        if next.is_none() {
             out.push(ReplicaAction::Discard(journal.segment));
-        } else {
-            journal.cleaning = Some((next, budget));
-            if !images.is_empty() {
-                out.push(ReplicaAction::Log(images));
-            }
         }
     }
 

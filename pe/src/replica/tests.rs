@@ -392,3 +392,36 @@ fn what_is_of_before_a_unit_began_anew_is_dropped() {
     lay(&mut kept, vec![Epoch(5)]);
     assert_eq!(kept.give(unit, 5), [0; 0]);
 }
+
+/// They were counted, and when one went in between, the next one was skipped and gone for good with the older segments.
+#[test]
+fn a_unit_that_goes_while_the_journal_is_cleaned_leaves_no_other_out() {
+    let mut disk = OnDisk::new(1 << 10);
+    let task = |task| Unit::Task { topology: 0, prototype: 0, task };
+    let (slot, chunk) = record(1, 10);
+    let bytes = checked(&chunk).unwrap();
+    for number in 0..64 {
+        let mut log = UnitLog::default();
+        log.push(bytes);
+        let whole = Some(Replica { epoch: Epoch(1), owner: (node(1), 0), log });
+        let kept = super::Kept { promised: Epoch(1), whole, incoming: None };
+        disk.kept.store.tasks.insert(task(number), kept);
+    }
+    disk.kept.say(1, &ToReplica::Begin(vec![(slot, Epoch(3))]));
+    let (mut gone, mut steps) = (0, 0);
+    while disk.files.keys().next().is_some_and(|first| *first == 1) {
+        disk.play((4, 1, 1, 10));
+        let journal = disk.kept.store.journal.as_ref().unwrap();
+        if matches!(journal.cleaning, Some((Unit::Task { .. }, _))) {
+            disk.kept.store.tasks.remove(&task(gone));
+            gone += 1;
+        }
+        steps += 1;
+        assert!(steps < 1_000, "it is cleaned some time");
+    }
+    assert!(gone > 1, "it takes several steps: {gone}");
+    let (again, _) = disk.recover().unwrap();
+    let left = disk.kept.store.tasks.keys().collect::<Vec<_>>();
+    let lost: Vec<_> = left.iter().filter(|unit| !again.tasks.contains_key(unit)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}

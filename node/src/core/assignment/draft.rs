@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use membership::view_log::{Head, LogId, Seat, Seats, State};
+use membership::view_log::{DiskId, Head, LogId, Seat, Seats, State};
 use membership::{Epoch, Member, NodeId, Run};
 use pe::{Phase, Unit};
 use routing::{ContainerId, Slot, SlotTable, spread};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Assignment, Came, Cause, Copies, Set, Share, is_active, may_own, seat_of};
+use super::{Assignment, Came, Cause, Copies, Heir, Set, Share, is_active, may_own, seat_of};
 
 /// The body that follows `before`, for the members of `next`.
 pub(super) fn next(
@@ -83,6 +83,7 @@ fn installed(causes: &BTreeSet<Cause>) -> BTreeMap<Unit, Epoch> {
         | Cause::Broken(..)
         | Cause::Drained(_)
         | Cause::Inherited(..)
+        | Cause::Merged(..)
         | Cause::Forgot(_)
         | Cause::Stored(..)
         | Cause::GivenUp(_) => None,
@@ -276,14 +277,18 @@ impl Assignment {
 
     /// Notes which disks have gone that may have had tokens which outlive them, and which have come back.
     fn bereave(&mut self, before: &Head, next: &Head) {
-        let have_tokens = self.topologies.iter().any(|t| t.partitions.is_some());
-        let had = before.seats.iter().filter(|seat| {
-            let has_left = self.drained.contains(&seat.log);
-            have_tokens && self.replicas > 1 && !has_left && self.holders.contains(&seat.log)
-        });
-        let gone = had.map(Seat::disk).filter(|&disk| next.seat_of(disk).is_none());
-        self.orphans.extend(gone.map(|disk| (disk, next.number)));
-        self.orphans.retain(|&disk, _| next.seat_of(disk).is_none());
+        let gone = before.seats.iter().filter(|seat| next.seat_of(seat.disk()).is_none());
+        for seat in gone {
+            let disk = seat.disk();
+            let had_tokens = self.books.remove(&disk) && !self.drained.contains(&seat.log);
+            // Of what another has, it has nothing until it has forgotten that.
+            let is_disowned = self.heirs.get(&disk).is_some_and(|heir| !heir.is_forgotten);
+            if had_tokens && !is_disowned {
+                self.orphans.insert(disk, next.number);
+            }
+        }
+        let back = self.orphans.extract_if(.., |&disk, _| next.seat_of(disk).is_some());
+        self.books.extend(back.map(|(disk, _)| disk));
     }
 
     fn heed(&mut self, cause: &Cause, number: Epoch) {
@@ -317,20 +322,41 @@ impl Assignment {
             Cause::Drained(log) => {
                 self.drained.insert(*log);
             }
-            Cause::Inherited(disk, _, by) => {
+            Cause::Inherited(disk, gone, by) => {
                 // Of two who have it, one inherits.
                 if self.orphans.remove(disk).is_some() {
-                    self.heirs.insert(*disk, *by);
+                    let heir =
+                        Heir { log: *by, gone: *gone, has_merged: false, is_forgotten: false };
+                    self.heirs.insert(*disk, heir);
                 }
             }
+            Cause::Merged(disk, _) => {
+                if let Some(heir) = self.heirs.get_mut(disk) {
+                    heir.has_merged = true;
+                }
+                self.settle_heir(*disk);
+            }
             Cause::Forgot(disk) => {
-                self.heirs.remove(disk);
+                if let Some(heir) = self.heirs.get_mut(disk) {
+                    heir.is_forgotten = true;
+                }
+                self.settle_heir(*disk);
             }
             Cause::Stored(log, since) => {
                 self.stores.insert(*log, *since);
             }
             Cause::GivenUp(_) => self.given_up = number,
         }
+    }
+
+    /// Nothing is to be known any more of an inheritance that both have acted on. What the disk had inherited itself went
+    /// with it.
+    fn settle_heir(&mut self, disk: DiskId) {
+        let heir = self.heirs.get(&disk).copied();
+        let Some(heir) = heir.filter(|heir| heir.has_merged && heir.is_forgotten) else { return };
+        self.heirs.remove(&disk);
+        let its = self.heirs.values_mut().filter(|its| its.log.disk == disk);
+        its.for_each(|its| its.log = heir.log);
     }
 
     fn shares_mut(&mut self) -> impl Iterator<Item = (Unit, &mut Share)> {
@@ -472,8 +498,10 @@ impl Assignment {
         self.holders.extend(head.seats.iter().filter(has_come_in).map(|seat| seat.log));
         // Who made tokens, or inherits some, has what it never took from anybody.
         let makers = self.topologies.iter().flat_map(|t| t.spouts.values()).flatten();
-        let owners = makers.chain(self.heirs.values());
+        let owners = makers.chain(self.heirs.values().map(|heir| &heir.log));
         self.holders.extend(owners.filter(|&&log| seats.of(log).is_some()));
+        let outlive = self.topologies.iter().any(|t| t.partitions.is_some()) && self.replicas > 1;
+        self.books.extend(self.holders.iter().map(|log| log.disk).filter(|_| outlive));
     }
 
     /// Topologies run once enough members are there and have what is theirs, and do not stop when there are

@@ -78,6 +78,7 @@ fn first() -> (Head, Assignment) {
         topologies: vec![topology],
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
+        books: BTreeSet::new(),
         drained: BTreeSet::new(),
         orphans: BTreeMap::new(),
         heirs: BTreeMap::new(),
@@ -175,6 +176,25 @@ fn who_leaves_is_needed_until_all_is_taken_and_it_has_said_so() {
     assert!(!drained.1.needs(&drained.0, log(2, 1)));
     let gone = follow(&drained, head(8, &[(1, 1, ACTIVE)]), &[]);
     assert!(gone.1.drained.is_empty());
+}
+
+#[test]
+fn who_leaves_comes_back_if_it_has_what_nobody_else_has() {
+    let at = two_on_disk();
+    let number = at.0.number.0;
+    let others = [(3, 1, ACTIVE)];
+    assert!(!at.1.wants_back(&at.0, log(2, 1)), "it is a member");
+    let off = follow(&at, head(number + 1, &[(2, 1, ACTIVE)]), &[]);
+    assert!(!off.1.wants_back(&off.0, log(1, 1)), "the other has all");
+    let off = follow(&at, head(number + 1, &others), &[]);
+    assert!(off.1.wants_back(&off.0, log(2, 1)) && !off.1.wants_back(&off.0, log(4, 1)));
+    // Its process is another than the one that had them.
+    let both = [(2, 2, State::Draining), (3, 1, ACTIVE)];
+    let stored = Cause::Stored(log(2, 2), Run(1));
+    let back = follow(&off, head(number + 2, &both), &[]);
+    let back = follow(&back, head(number + 3, &both), &[stored]);
+    assert!(!back.1.names(log(2, 2)) && back.1.needs(&back.0, log(2, 2)));
+    assert!(!back.1.wants(&back.0, &Cause::Drained(log(2, 2))));
 }
 
 #[test]
@@ -469,7 +489,7 @@ fn what_a_disk_had_is_inherited_once_and_by_nobody_if_it_comes_back() {
     one.1.replicas = 2;
     one.1.topologies[0].partitions = Some(BTreeMap::new());
     let mut at = settle(one, &two);
-    at.1.holders.extend([log(1, 1), log(2, 1)]);
+    at.1.books.extend([DiskId(1), DiskId(2)]);
     let number = at.0.number.0;
     let gone = follow(&at, head(number + 1, &two[..1]), &[]);
     assert_eq!(gone.1.orphans, BTreeMap::from([(DiskId(2), gone.0.number)]));
@@ -479,12 +499,45 @@ fn what_a_disk_had_is_inherited_once_and_by_nobody_if_it_comes_back() {
     let again = follow(&back, head(number + 3, &two[..1]), &[]);
     assert!(!again.1.wants(&again.0, &by(1)), "it has gone on meanwhile");
     let heired = follow(&gone, head(number + 2, &two[..1]), &[by(1)]);
-    assert_eq!(heired.1.heirs, BTreeMap::from([(DiskId(2), log(1, 1))]));
+    let heirs: Vec<_> = heired.1.heirs.iter().map(|(&disk, heir)| (disk, heir.log)).collect();
+    assert_eq!(heirs, [(DiskId(2), log(1, 1))]);
     assert!(!heired.1.wants(&heired.0, &by(1)), "once");
     let late = follow(&heired, head(number + 3, &two), &[]);
     assert_eq!(late.1.heirs.len(), 1, "it has to forget what it had");
     let forgot = follow(&late, head(number + 4, &two), &[Cause::Forgot(DiskId(2))]);
-    assert!(forgot.1.heirs.is_empty());
+    assert_eq!(forgot.1.heirs.len(), 1, "and the other may not know yet that it is to have it");
+    assert!(!forgot.1.wants(&forgot.0, &Cause::Forgot(DiskId(2))));
+    let merged = Cause::Merged(DiskId(2), gone.0.number);
+    let settled = follow(&forgot, head(number + 5, &two), std::slice::from_ref(&merged));
+    assert!(settled.1.heirs.is_empty() && !settled.1.wants(&settled.0, &merged));
+}
+
+#[test]
+fn what_an_heir_had_inherited_goes_with_what_it_had_itself() {
+    let all = [(1, 1, ACTIVE), (2, 1, ACTIVE), (3, 1, ACTIVE)];
+    let mut one = first();
+    one.1.replicas = 2;
+    one.1.topologies[0].partitions = Some(BTreeMap::new());
+    let mut at = settle(one, &all);
+    at.1.holders.extend(all.map(|(node, run, _)| log(node, run)));
+    at.1.books.extend(all.map(|(node, ..)| DiskId(node)));
+    let number = at.0.number.0;
+    let gone = follow(&at, head(number + 1, &[all[0], all[1]]), &[]);
+    let by_2 = Cause::Inherited(DiskId(3), Epoch(number + 1), log(2, 1));
+    let heired = follow(&gone, head(number + 2, &[all[0], all[1]]), &[by_2]);
+    let merged = Cause::Merged(DiskId(3), Epoch(number + 1));
+    // The heir goes as well, and is back and has forgotten when another has all of it.
+    let gone = follow(&heired, head(number + 3, &all[..1]), &[merged]);
+    let by_1 = Cause::Inherited(DiskId(2), Epoch(number + 3), log(1, 1));
+    let heired = follow(&gone, head(number + 4, &all[..1]), &[by_1]);
+    let back = follow(&heired, head(number + 5, &all[..2]), &[]);
+    let again = follow(&back, head(number + 6, &all[..1]), &[]);
+    assert!(again.1.orphans.is_empty(), "what it has on its disk is another's");
+    let back = follow(&again, head(number + 7, &all[..2]), &[]);
+    let both = [Cause::Forgot(DiskId(2)), Cause::Merged(DiskId(2), Epoch(number + 3))];
+    let settled = follow(&back, head(number + 8, &all[..2]), &both);
+    let heirs: Vec<_> = settled.1.heirs.iter().map(|(&disk, heir)| (disk, heir.log)).collect();
+    assert_eq!(heirs, [(DiskId(3), log(1, 1))]);
 }
 
 /// The others came in before there were tokens, and were noted as who may have some; the maker was not, and nobody

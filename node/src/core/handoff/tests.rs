@@ -56,6 +56,7 @@ fn view(epoch: u64) -> View {
         topologies: Vec::new(),
         anew: BTreeMap::new(),
         holders: BTreeSet::new(),
+        books: BTreeSet::new(),
         drained: BTreeSet::new(),
         orphans: BTreeMap::new(),
         heirs: BTreeMap::new(),
