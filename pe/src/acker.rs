@@ -42,11 +42,13 @@ pub enum Failure {
     Vanished,
     /// Younger trees went on to be completed while nothing was heard of it for too long.
     NoProgress,
+    /// The state of an instance that one of its events was for could not be read.
+    Unreadable,
 }
 
 impl Failure {
     /// All, in the order of their numbers on the wire.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Panicked,
         Self::Failed,
         Self::SinkFailed,
@@ -54,6 +56,7 @@ impl Failure {
         Self::NodeLost,
         Self::Vanished,
         Self::NoProgress,
+        Self::Unreadable,
     ];
 
     /// For people.
@@ -66,6 +69,7 @@ impl Failure {
             Self::NodeLost => "a node or a link was lost",
             Self::Vanished => "nothing was on its way any more",
             Self::NoProgress => "no progress",
+            Self::Unreadable => "a state could not be read",
         }
     }
 

@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Unit;
 use crate::host::contain;
+use crate::instances::Sleeper;
 
 /// A chunk is closed when it has this many bytes: so much is written between two other inputs.
 const CHUNK_TARGET: usize = 64 << 10;
@@ -84,6 +85,16 @@ impl ChunkWriter {
         self.length(key.len());
         self.bytes.extend_from_slice(key);
         self.state(start, events, state);
+    }
+
+    /// Adds a keyed instance whose state was written before.
+    pub(crate) fn dormant(&mut self, sleeper: Sleeper<'_>) {
+        self.begin(KEYED);
+        self.length(sleeper.key.len());
+        self.bytes.extend_from_slice(sleeper.key);
+        self.bytes.extend_from_slice(&0u32.to_le_bytes());
+        self.length(sleeper.state.len());
+        self.bytes.extend_from_slice(sleeper.state);
     }
 
     /// All keys of a hash are gone.
@@ -221,6 +232,12 @@ impl CommitWriter {
     pub(crate) fn keyed(&mut self, hash: u64, key: &[u8], events: u32, state: &impl Serialize) {
         let group = self.of_key(hash);
         self.write(group, |chunk| chunk.keyed(key, events, state));
+    }
+
+    /// A keyed instance is as it was written before.
+    pub(crate) fn dormant(&mut self, sleeper: Sleeper<'_>) {
+        let group = self.of_key(sleeper.hash);
+        self.write(group, |chunk| chunk.dormant(sleeper));
     }
 
     /// All keys of a hash are gone.

@@ -138,6 +138,11 @@ impl<'a, Out: Outputs> Ctx<'a, Out> {
         self.tracker.fail(Failure::Failed);
     }
 
+    /// The instance of the event at hand is there and cannot be read.
+    pub(crate) fn unread(&mut self) {
+        self.tracker.fail(Failure::Unreadable);
+    }
+
     /// Whether what is lost is read again: at-least-once.
     pub fn is_tracked(&self) -> bool {
         self.tracker.is_on()

@@ -9,12 +9,14 @@
 
 mod changes;
 mod copying;
+mod dormant;
 mod index;
 
 use routing::{Key, Packed};
 
 use self::changes::Changes;
 pub(crate) use self::copying::Copying;
+pub(crate) use self::dormant::{Dormant, Mark, Sleeper};
 pub(crate) use self::index::Hint;
 use self::index::Index;
 

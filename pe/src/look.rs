@@ -160,10 +160,18 @@ pub(crate) fn shown(state: &impl Serialize) -> Seen {
 
 /// What the bytes of a state of some type are.
 pub(crate) fn copy<P: Pe>(state: &[u8]) -> Seen {
+    match decoded::<P>(state) {
+        Ok(pe) => shown(&pe),
+        Err(why) => Seen::Hidden(format!("it cannot be read: {why}")),
+    }
+}
+
+/// A state from its bytes; reading it is application code.
+pub(crate) fn decoded<P: Pe>(state: &[u8]) -> Result<P, String> {
     match contain(|| codec::decode::<P>(state)) {
-        Ok(Ok(pe)) => shown(&pe),
-        Ok(Err(error)) => Seen::Hidden(format!("its copy is of another type: {error}")),
-        Err(panic) => panicked(&panic),
+        Ok(Ok(pe)) => Ok(pe),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => Err(format!("its code panicked: {}", panic.text())),
     }
 }
 

@@ -549,7 +549,14 @@ impl Moves {
             if let Some(going) = self.going.get_mut(&handoff) {
                 going.last = Some(kind);
                 let to = going.to;
-                self.tell(to, Input::Stage { handoff, bytes: Bytes::from(bytes) });
+                self.tell(
+                    to,
+                    Input::Stage {
+                        handoff,
+                        bytes: Bytes::from(bytes),
+                        is_replica: handoff % 2 == 0,
+                    },
+                );
             }
             return true;
         }

@@ -104,7 +104,8 @@ fn pull(cluster: &mut Cluster) -> Option<(Vec<u8>, ChunkKind)> {
 }
 
 fn stage(cluster: &mut Cluster, bytes: Vec<u8>) -> Result<(), String> {
-    cluster.give(at(1, 0), Input::Stage { handoff: 7, bytes: Bytes::from(bytes) });
+    cluster
+        .give(at(1, 0), Input::Stage { handoff: 7, bytes: Bytes::from(bytes), is_replica: false });
     cluster.staged.pop_front().unwrap().1
 }
 
@@ -313,7 +314,10 @@ fn sealed(records: &[u8]) -> Vec<u8> {
 #[test]
 fn what_lives_here_cannot_be_staged_over() {
     let (mut cluster, bytes) = chunk();
-    cluster.give(at(2, 0), Input::Stage { handoff: 1, bytes: Bytes::from(bytes.clone()) });
+    cluster.give(
+        at(2, 0),
+        Input::Stage { handoff: 1, bytes: Bytes::from(bytes.clone()), is_replica: false },
+    );
     let refused = cluster.staged.pop_front().unwrap().1.unwrap_err();
     assert!(refused.contains("lives here already"), "{refused}");
     assert_eq!(

@@ -467,7 +467,10 @@ fn stage_until(tell: &mut Tell, last: ChunkKind) {
     loop {
         tell.cluster.give(at(1, 0), Input::Pull(7));
         let (_, bytes, kind) = tell.cluster.chunks.pop_front().unwrap();
-        tell.cluster.give(at(2, 0), Input::Stage { handoff: 7, bytes: Bytes::from(bytes) });
+        tell.cluster.give(
+            at(2, 0),
+            Input::Stage { handoff: 7, bytes: Bytes::from(bytes), is_replica: false },
+        );
         tell.cluster.staged.pop_front().unwrap().1.unwrap();
         if kind == last {
             return;

@@ -735,7 +735,7 @@ fn commit_early(report: &mut pe::Report, ledger: &Ledger) {
 
 /// An input of a handoff, in a line.
 fn brief(input: &pe::Input) -> String {
-    if let pe::Input::Stage { handoff, bytes } = input {
+    if let pe::Input::Stage { handoff, bytes, .. } = input {
         return format!("stage {handoff}, {} bytes", bytes.len());
     }
     format!("{input:?}")

@@ -293,10 +293,11 @@ impl World {
                     return Some((store, Run(recovered.made)));
                 }
                 Err(error) => {
-                    let judged =
-                        holds("what_is_synced_can_be_read", self.now, journal.has_rotted, || {
-                            format!("n{machine} cannot read its journal: {error}")
-                        });
+                    let is_right =
+                        journal.has_rotted || matches!(error, pe::JournalError::NeverBegun);
+                    let judged = holds("what_is_synced_can_be_read", self.now, is_right, || {
+                        format!("n{machine} cannot read its journal: {error}")
+                    });
                     journal.give_up();
                     self.judge(judged);
                     self.note(machine, &format!("has lost its replicas: {error}"));

@@ -13,7 +13,7 @@ use std::thread;
 use actix::Addr;
 use bytes::Bytes;
 use membership::{NodeId, Run};
-use pe::{Layout, ReplicaAction, ReplicaInput, ReplicaStore};
+use pe::{JournalError, Layout, ReplicaAction, ReplicaInput, ReplicaStore};
 use routing::{BatchHeader, FrameKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -91,6 +91,7 @@ pub(super) fn open(
                 let since = Some(Run(recovered.made));
                 return Ok(Opened { store, disk: Some(disk), since, first: Vec::new() });
             }
+            Err(JournalError::NeverBegun) => std::fs::remove_dir_all(&folder).map_err(failed)?,
             Err(error) => {
                 let aside = data_dir.join(format!("replicas.damaged-{}", run.0));
                 std::fs::rename(&folder, &aside).map_err(failed)?;

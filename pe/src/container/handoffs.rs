@@ -301,14 +301,26 @@ impl Container {
     }
 
     /// Takes in instances that are about to live here.
-    pub(super) fn stage(&mut self, handoff: u64, bytes: &[u8], out: &mut Vec<Action>) {
+    pub(super) fn stage(
+        &mut self,
+        handoff: u64,
+        bytes: &[u8],
+        is_replica: bool,
+        out: &mut Vec<Action>,
+    ) {
         let records = chunk::read(bytes).map_err(|error| error.to_string());
-        let outcome =
-            records.and_then(|all| all.iter().try_for_each(|record| self.stage_one(record, out)));
+        let outcome = records.and_then(|all| {
+            all.iter().try_for_each(|record| self.stage_one(record, is_replica, out))
+        });
         out.push(Action::Staged { handoff, outcome });
     }
 
-    fn stage_one(&mut self, record: &Record<'_>, out: &mut Vec<Action>) -> Result<(), String> {
+    fn stage_one(
+        &mut self,
+        record: &Record<'_>,
+        is_replica: bool,
+        out: &mut Vec<Action>,
+    ) -> Result<(), String> {
         let Record { topology, prototype, copied } = *record;
         let slots = self.desk.layout.slot_count();
         let of_hash = |hash| Unit::Slot(routing::Slot::of(hash, slots).0);
@@ -342,7 +354,7 @@ impl Container {
             Some(_) => return Err(format!("{unit:?} lives here already")),
             None => return Err(format!("{unit:?} is none")),
         }
-        self.runs[usize::from(topology)].stage(prototype, copied, desk)
+        self.runs[usize::from(topology)].stage(prototype, copied, is_replica, desk)
     }
 
     /// Drops what is here of some units: what was staged, and what lives here and is to begin anew.

@@ -116,6 +116,9 @@ pub enum Input {
         handoff: u64,
         /// As [`Action::Chunk`] gave it.
         bytes: Bytes,
+        /// Whether it is of a replica, and nobody serves it. Such instances are loaded by their first events; of
+        /// others it is known before they are ours whether they can be read, and whoever has them goes on if not.
+        is_replica: bool,
     },
     /// All that was to be staged of units that this node is to own is here: those who are to have replicas of them may
     /// get them.

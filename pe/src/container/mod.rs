@@ -164,7 +164,9 @@ impl Container {
             Input::Pull(handoff) => self.pull(handoff, out),
             Input::Seal(handoff) => self.seal(handoff, out),
             Input::Release(handoff) => self.release(handoff, out),
-            Input::Stage { handoff, bytes } => self.stage(handoff, &bytes, out),
+            Input::Stage { handoff, bytes, is_replica } => {
+                self.stage(handoff, &bytes, is_replica, out);
+            }
             Input::Whole { handoff, units } => self.staged_whole(handoff, units, out),
             Input::Replicated(body) => self.replicated(self.desk.me.node, &body, out),
             Input::Discard(units) => {

@@ -22,6 +22,7 @@ use super::message::Action;
 use super::{Container, Desk, Run};
 use crate::Unit;
 use crate::chunk::{ChunkWriter, CommitWriter, ReplicaRoutes};
+use crate::host::Reached;
 use crate::layout::Layout;
 use crate::replica::{FromReplica, MESSAGE_MAX, SEQUENCE_BITS, ToReplica};
 use crate::units::Units;
@@ -110,7 +111,7 @@ struct Pass {
     units: Units,
     run: usize,
     host: usize,
-    at: usize,
+    reached: Reached,
 }
 
 /// What waits until replicas have it.
@@ -611,7 +612,7 @@ impl Container {
                     let copies = todo.into_iter().map(|(unit, epoch)| (unit, copy(epoch)));
                     follower.copies.extend(copies);
                     replication.routes = None;
-                    Pass { units, run: 0, host: 0, at: 0 }
+                    Pass { units, run: 0, host: 0, reached: Reached::default() }
                 });
                 let mut chunk = ChunkWriter::new(desk.now);
                 let is_done = pass.write(runs, &mut chunk);
@@ -643,15 +644,15 @@ impl Pass {
     fn write(&mut self, runs: &mut [Run], chunk: &mut ChunkWriter) -> bool {
         while let Some(run) = runs.get_mut(self.run) {
             while self.host < run.host_count() {
-                match run.write_from(self.host, self.at, &self.units, chunk) {
-                    Some(at) => {
-                        self.at = at;
+                match run.write_from(self.host, self.reached, &self.units, chunk) {
+                    Some(reached) => {
+                        self.reached = reached;
                         return false;
                     }
-                    None => (self.host, self.at) = (self.host + 1, 0),
+                    None => (self.host, self.reached) = (self.host + 1, Reached::default()),
                 }
             }
-            (self.run, self.host, self.at) = (self.run + 1, 0, 0);
+            (self.run, self.host) = (self.run + 1, 0);
         }
         true
     }

@@ -12,12 +12,13 @@ use membership::Time;
 use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 
 use super::{
-    AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Tally, contain, contain_each,
+    AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Reached, Tally, contain,
+    contain_each,
 };
 use crate::acker::Tracker;
 use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::instance_key::Unpack;
-use crate::instances::{Copying, Hint, Instance, Instances, Remove};
+use crate::instances::{Copying, Dormant, Hint, Instance, Instances, Remove};
 use crate::pe::Receive;
 use crate::topology::Trigger;
 use crate::trigger::{Beat, Beating, Pulse, Waking};
@@ -32,6 +33,9 @@ const GROUP: usize = 32;
 /// How many instances are looked at, and how many removed, in one go: some tenths of a millisecond.
 const SWEEP_LOOKED: usize = 16 << 10;
 const SWEEP_REMOVED: usize = 512;
+
+/// How many shelves of dormant instances are looked at in one go.
+const SWEEP_SHELVES: usize = 32;
 
 /// Makes the host that fits the keys and the trigger of a prototype.
 pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
@@ -55,6 +59,8 @@ pub(crate) fn keyed<P: Pe>(plan: Blueprint) -> Box<dyn AnyHost> {
 
 struct Keyed<P: Pe, K, M> {
     instances: Instances<P, K, M>,
+    /// Those that came from a replica and wait for their first events.
+    dormant: Dormant,
     desk: Desk<P::Out>,
     trigger: Trigger,
     due: Due<K>,
@@ -63,6 +69,8 @@ struct Keyed<P: Pe, K, M> {
     scratch: Vec<u8>,
     /// Below which position instances have still to be looked at by [`AnyHost::sweep`]; none between two.
     swept: Option<usize>,
+    /// The next shelf of dormant ones to be looked at by it, as long as there is one.
+    swept_shelf: Option<usize>,
 }
 
 /// The instances whose triggers, or the ends of whose windows, are due at some time. Triggers all wait
@@ -194,6 +202,7 @@ where
         let trigger = plan.trigger.unwrap_or(Trigger { events: None, after: None });
         Self {
             instances: Instances::default(),
+            dormant: Dormant::default(),
             desk: Desk::new(plan),
             trigger,
             due: Due::default(),
@@ -201,6 +210,7 @@ where
             now: Time::default(),
             scratch: Vec::new(),
             swept: None,
+            swept_shelf: Some(0),
         }
     }
 
@@ -230,7 +240,7 @@ where
     ) where
         P: On<E>,
     {
-        let Self { instances, desk, trigger, due, input, now, scratch, .. } = self;
+        let Self { instances, dormant, desk, trigger, due, input, now, scratch, .. } = self;
         let key_fields = &desk.plan.keys[*input];
         let (hashes, keys) = (&batch.hashes[..], K::of(batch, key_fields));
         let mut hints = [Hint::default(); GROUP];
@@ -260,9 +270,17 @@ where
                 key_fields.write(&batch.columns, row, scratch);
                 let create =
                     || P::create(KeyRef::of_key(scratch, &desk.plan.kinds), &desk.plan.params);
-                let position = find_or_create(instances, hashes[row], key, scratch, create);
-                handle(instances.at(position), &mut ctx);
-                instances.changes.touch(position);
+                let of_key = (hashes[row], key, &scratch[..]);
+                match find_or_create(instances, dormant, of_key, create) {
+                    Ok(position) => {
+                        handle(instances.at(position), &mut ctx);
+                        instances.changes.touch(position);
+                    }
+                    Err(why) => {
+                        ctx.unread();
+                        desk.tally.unreadable.note(&desk.plan.name, &why);
+                    }
+                }
             }
             if ctx.is_closing {
                 key_fields.write(&batch.columns, row, scratch);
@@ -362,6 +380,22 @@ where
         short.or_else(|| self.instances.find_long(key, &self.scratch))
     }
 
+    /// Makes instances of all that are dormant: each is to be told that it goes.
+    fn wake_all(&mut self) {
+        let mut mark = Default::default();
+        while let Some((sleeper, next)) = self.dormant.next(mark) {
+            mark = next;
+            match look::decoded::<P>(sleeper.state) {
+                Ok(pe) => {
+                    let key = self.instances.keep(K::pack(sleeper.key), sleeper.key);
+                    self.instances.insert(sleeper.hash, key, pe);
+                }
+                Err(why) => self.desk.tally.unreadable.note(&self.desk.plan.name, &why),
+            }
+        }
+        self.dormant = Dormant::default();
+    }
+
     fn remove(&mut self, key: K, reason: Removal) {
         self.call(key, |pe, ctx| pe.on_remove(reason, ctx));
         self.instances.remove(key);
@@ -374,24 +408,31 @@ where
     }
 }
 
-/// A new key, or a long one.
+/// A new key, a long one, or one that is dormant; of that, why it cannot be read.
 #[inline(never)]
-fn find_or_create<P, K: KeyColumn, M: Default>(
+fn find_or_create<P: Pe, K: KeyColumn, M: Default>(
     instances: &mut Instances<P, K, M>,
-    hash: u64,
-    key: K,
-    bytes: &[u8],
+    dormant: &mut Dormant,
+    (hash, key, bytes): (u64, K, &[u8]),
     create: impl FnOnce() -> P,
-) -> usize
+) -> Result<usize, String>
 where
     Instances<P, K, M>: Long<P, K>,
 {
-    instances.find_long(key, bytes).unwrap_or_else(|| {
-        // First the application's code, which may panic, then the map.
-        let pe = create();
-        let key = instances.keep(key, bytes);
-        instances.insert(hash, key, pe)
-    })
+    if let Some(position) = instances.find_long(key, bytes) {
+        return Ok(position);
+    }
+    // First the application's code, which may panic, then the map.
+    let pe = match dormant.state(hash, bytes) {
+        Some(state) => {
+            let pe = look::decoded(state)?;
+            dormant.remove(hash, bytes);
+            pe
+        }
+        None => create(),
+    };
+    let key = instances.keep(key, bytes);
+    Ok(instances.insert(hash, key, pe))
 }
 
 /// Takes one event into the account of the trigger.
@@ -441,7 +482,7 @@ where
         if P::IS_WINDOWED {
             self.tell_late(batch);
         }
-        let before = self.desk.tally.panics;
+        let before = (self.desk.tally.panics, self.desk.tally.unreadable.0);
         self.desk.tracker.begin(batch.runs.as_slice());
         contain_each(
             self,
@@ -450,7 +491,9 @@ where
             |host, at, cause| host.lost(batch, at, cause),
         );
         self.desk.tracker.finish(batch.runs.as_slice());
-        let lost = self.desk.tally.panics - before;
+        let unread = self.desk.tally.unreadable.0 - before.1;
+        self.desk.fail_unread(unread);
+        let lost = self.desk.tally.panics - before.0 + unread;
         self.desk.tally.applied += batch.len() as u64 - lost;
         if !self.instances.copies.is_empty() {
             self.note(batch);
@@ -537,8 +580,8 @@ where
         self.instances.copies.retain(|copy| copy.handoff != handoff);
     }
 
-    fn stage(&mut self, copied: Copied<'_>, now: Time) -> Result<(), String> {
-        self.take_in(copied, now)
+    fn stage(&mut self, copied: Copied<'_>, now: Time, is_lazy: bool) -> Result<(), String> {
+        self.take_in(copied, now, is_lazy)
     }
 
     fn watch(&mut self, is_watched: bool) {
@@ -559,17 +602,20 @@ where
 
     fn write_from(
         &mut self,
-        at: usize,
+        from: Reached,
         units: Scope<'_>,
         chunk: &mut ChunkWriter,
-    ) -> Option<usize> {
-        self.write_instances(at, units, chunk)
+    ) -> Option<Reached> {
+        self.write_instances(from, units, chunk)
     }
 
     fn look(&mut self, which: &Which) -> Seen {
         let Which::Key(key) = which else { return Seen::Absent };
-        let position = self.position_of_key(key);
-        position.map_or(Seen::Absent, |position| look::shown(&self.instances.at(position).pe))
+        if let Some(position) = self.position_of_key(key) {
+            return look::shown(&self.instances.at(position).pe);
+        }
+        let state = self.dormant.state(K::pack(key).hash(), key);
+        state.map_or(Seen::Absent, look::copy::<P>)
     }
 
     fn look_at_copy(&self, state: &[u8]) -> Seen {
@@ -579,6 +625,7 @@ where
     fn unstage(&mut self, units: Scope<'_>) {
         let keys = self.instances.keys(|key| units.has_key(key.hash()));
         keys.into_iter().for_each(|key| self.drop_quietly(key));
+        self.dormant.retain(0, usize::MAX, |hash| !units.has_key(hash));
     }
 
     fn settle(&mut self, now: Time, here: &Here<'_>) {
@@ -586,10 +633,19 @@ where
         let Some(has_key) = here.has_key else { return };
         let keys = self.instances.keys(|key| !has_key(key.hash()));
         self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Moved));
+        self.dormant.retain(0, usize::MAX, has_key);
     }
 
     fn sweep(&mut self, now: Time, gone: Scope<'_>) -> bool {
         self.now = now;
+        // Those that were never instances here are not told.
+        if let Some(shelf) = self.swept_shelf {
+            let is_here = |hash| !gone.has_key(hash);
+            self.swept_shelf = self.dormant.retain(shelf, SWEEP_SHELVES, is_here);
+            if self.swept_shelf.is_some() {
+                return false;
+            }
+        }
         // From the end: whoever moves into a gap has been looked at.
         let last = self.instances.len();
         let from = self.swept.map_or(last, |swept| swept.min(last));
@@ -603,21 +659,25 @@ where
         }
         self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Moved));
         self.swept = (at > 0).then_some(at);
+        if at == 0 {
+            self.swept_shelf = Some(0);
+        }
         at == 0
     }
 
     fn remove_all(&mut self, now: Time, reason: Removal) {
         self.now = now;
+        self.wake_all();
         let keys = self.instances.keys(|_| true);
         self.each(&keys, "on_remove", |host, key| host.remove(key, reason));
         let changes = std::mem::take(&mut self.instances.changes);
         self.instances = Instances::default();
         self.instances.changes = changes;
-        (self.due, self.swept) = (Due::default(), None);
+        (self.due, self.swept, self.swept_shelf) = (Due::default(), None, Some(0));
     }
 
     fn instances(&self) -> usize {
-        self.instances.len()
+        self.instances.len() + self.dormant.len()
     }
 
     fn tally(&mut self) -> &mut Tally {

@@ -47,6 +47,13 @@ pub(crate) struct Delivery<'d> {
     pub(crate) now: Time,
 }
 
+/// How far instances have been written: those that are dormant, then the others by their positions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reached {
+    pub(crate) mark: crate::instances::Mark,
+    pub(crate) position: usize,
+}
+
 /// A prototype as its container sees it.
 pub(crate) trait AnyHost: Send {
     /// Handles a batch.
@@ -81,8 +88,8 @@ pub(crate) trait AnyHost: Send {
     }
     /// A copy is over.
     fn forget(&mut self, _handoff: u64) {}
-    /// Takes in what is to be this container's.
-    fn stage(&mut self, _copied: Copied<'_>, _now: Time) -> Result<(), String> {
+    /// Takes in what is to be this container's. What is `lazy` need not be read before an event asks for it.
+    fn stage(&mut self, _copied: Copied<'_>, _now: Time, _is_lazy: bool) -> Result<(), String> {
         Err("a prototype without state is given state".to_owned())
     }
     /// Drops what was staged and does not come, without a word to it.
@@ -102,10 +109,10 @@ pub(crate) trait AnyHost: Send {
     /// Writes instances of some units as they lie, from a position on; gives where to go on, unless that was all.
     fn write_from(
         &mut self,
-        _at: usize,
+        _from: Reached,
         _units: Scope<'_>,
         _chunk: &mut ChunkWriter,
-    ) -> Option<usize> {
+    ) -> Option<Reached> {
         None
     }
     /// What an instance is.
@@ -169,6 +176,27 @@ pub(crate) struct Tally {
     pub(crate) dead_letters: u64,
     /// Events that application code gave up, by reason.
     pub(crate) discarded: Discarded,
+    /// How often a state was asked for that could not be read.
+    pub(crate) unreadable: Unreadable,
+}
+
+/// The reason under which events are counted whose instances cannot be read, where they are tried again.
+const UNREADABLE: &str = "unreadable state";
+
+/// Counts what could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable(u64);
+
+impl Unreadable {
+    /// Once more.
+    fn note(&mut self, name: &str, why: &str) {
+        self.0 += 1;
+        if self.0.is_power_of_two() {
+            // Not each: a key may be asked for by every event.
+            tracing::error!(pe = %name, times = self.0,
+                "the state of an instance cannot be read; it is kept, and its events fail: {why}");
+        }
+    }
 }
 
 /// What a prototype is made from; the same in every container.
@@ -219,6 +247,15 @@ impl<Out: Outputs> Desk<Out> {
             self.next_timer = Some(now + every);
         }
         is_due
+    }
+
+    /// Events whose instances could not be read are counted as those whose handlers panicked.
+    fn fail_unread(&mut self, events: u64) {
+        if events > 0 && self.tracker.is_on() {
+            *self.tally.discarded.entry(UNREADABLE).or_default() += events;
+        } else {
+            self.tally.dead_letters += events;
+        }
     }
 
     /// After a panic: counts it, says so, and makes the outlets whole.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use membership::Time;
 use routing::{AnyOutlet, Batch, BatchHeader, Columns, Event};
 
-use super::{AnyHost, Blueprint, Delivery, Desk, Here, Mark, Pass, Tally, contain, contain_each};
+use super::{
+    AnyHost, Blueprint, Delivery, Desk, Here, Mark, Pass, Reached, Tally, contain, contain_each,
+};
 use crate::acker::Tracker;
 use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::pe::Receive;
@@ -297,7 +299,7 @@ impl<P: Pe> AnyHost for TasksHost<P> {
         self.copies.retain(|copy| copy.handoff != handoff);
     }
 
-    fn stage(&mut self, copied: Copied<'_>, now: Time) -> Result<(), String> {
+    fn stage(&mut self, copied: Copied<'_>, now: Time, _: bool) -> Result<(), String> {
         self.take_in(copied, now)
     }
 
@@ -317,11 +319,12 @@ impl<P: Pe> AnyHost for TasksHost<P> {
 
     fn write_from(
         &mut self,
-        at: usize,
+        from: Reached,
         units: Scope<'_>,
         chunk: &mut ChunkWriter,
-    ) -> Option<usize> {
-        self.write_instances(at, units, chunk)
+    ) -> Option<Reached> {
+        let position = self.write_instances(from.position, units, chunk)?;
+        Some(Reached { position, ..from })
     }
 
     fn look(&mut self, which: &Which) -> Seen {

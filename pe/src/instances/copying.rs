@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::Mark;
 use crate::units::Units;
 
 /// A copy under way.
@@ -16,6 +17,8 @@ pub(crate) struct Copying {
     pub(crate) handoff: u64,
     /// What goes.
     pub(crate) units: Arc<Units>,
+    /// How far what is dormant has been written: that goes first, since it may become an instance meanwhile.
+    pub(crate) mark: Mark,
     /// The position that comes next; those before have been looked at.
     pub(crate) cursor: usize,
     /// What was noted, by hash.
@@ -27,7 +30,7 @@ pub(crate) struct Copying {
 impl Copying {
     /// Nothing has been copied.
     pub(crate) fn new(handoff: u64, units: Arc<Units>) -> Self {
-        Self { handoff, units, cursor: 0, noted: BTreeSet::new(), round: None }
+        Self { handoff, units, mark: (0, 0), cursor: 0, noted: BTreeSet::new(), round: None }
     }
 
     /// An instance with this hash is not what it was.

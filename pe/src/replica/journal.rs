@@ -92,6 +92,9 @@ pub enum JournalError {
         /// What is wrong.
         what: &'static str,
     },
+    /// Its first segment was being begun when the process ended, so nothing was kept.
+    #[error("it was never begun")]
+    NeverBegun,
     /// Segments are missing.
     #[error("its segments begin with {first}, and all from {needed} on are needed")]
     Missing {

@@ -347,6 +347,9 @@ impl ReplicaStore {
             }
         }
         let first = first.unwrap_or(0);
+        if first == 1 && last.is_none() {
+            return Err(JournalError::NeverBegun);
+        }
         let Some(last) = last.filter(|_| first <= needed) else {
             return Err(JournalError::Missing { first, needed });
         };

@@ -356,6 +356,16 @@ proptest! {
 }
 
 #[test]
+fn a_journal_that_was_just_being_begun_is_none() {
+    let mut disk = OnDisk::new(1 << 10);
+    let whole = disk.files[&1].len();
+    for len in 0..whole {
+        disk.files.get_mut(&1).unwrap().truncate(whole - 1 - len);
+        assert!(matches!(disk.recover(), Err(JournalError::NeverBegun)), "{len}");
+    }
+}
+
+#[test]
 fn segments_that_are_missing_are_missed() {
     let mut disk = OnDisk::new(1 << 10);
     let plays = |disk: &mut OnDisk| {

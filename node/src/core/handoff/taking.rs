@@ -405,7 +405,8 @@ impl Handoff {
         stream.chunk += 1;
         stream.state = Progress::Staging(kind);
         let (number, to) = (stream.number, stream.ends.1);
-        let stage = pe::Input::Stage { handoff: number, bytes: bytes.into() };
+        let is_replica = stream.ends.0 == REPLICAS;
+        let stage = pe::Input::Stage { handoff: number, bytes: bytes.into(), is_replica };
         out.push(Action::Give(to, stage));
         self.counts.bytes += size;
         if matches!(kind, ChunkKind::Ahead | ChunkKind::AheadEnd) {

@@ -124,7 +124,7 @@ impl Pair {
                     *next += 1;
                     self.giver.chunk(handoff, kind, bytes, outcome);
                 }
-                pe::Input::Stage { handoff, bytes } => {
+                pe::Input::Stage { handoff, bytes, .. } => {
                     self.staged.entry(handoff).or_default().push(bytes);
                     let mut more = Vec::new();
                     self.taker.staged(self.now, handoff, Ok(()), &mut more, outcome);

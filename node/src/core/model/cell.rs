@@ -79,7 +79,7 @@ impl Cell {
                 });
                 None
             }
-            pe::Input::Stage { handoff, bytes } => {
+            pe::Input::Stage { handoff, bytes, .. } => {
                 self.stage(&bytes, view, log);
                 Some(Input::Staged { handoff, outcome: Ok(()) })
             }

@@ -666,7 +666,7 @@ fn without_younger_trees_that_are_completed_nobody_ages() {
         }
         field.tick(false);
     }
-    assert_eq!(field.ledger.tally.failed, [0; 7]);
+    assert_eq!(field.ledger.tally.failed, [0; Failure::ALL.len()]);
     assert_eq!(field.pending(), stuck.iter().map(|ack| ack.root).collect());
 }
 
@@ -689,7 +689,7 @@ fn while_the_spout_is_held_back_nobody_ages() {
         field.pass(TICK / 2);
         field.ledger.tick(false);
     }
-    assert_eq!(field.ledger.tally.failed, [0; 7]);
+    assert_eq!(field.ledger.tally.failed, [0; Failure::ALL.len()]);
     field.apply(&stuck);
     field.assert_is_over();
 }
@@ -707,7 +707,7 @@ fn while_no_more_may_be_planted_nobody_ages() {
         assert!(field.ledger.may_plant());
         field.tick(false);
     }
-    assert_eq!(field.ledger.tally.failed, [0; 7]);
+    assert_eq!(field.ledger.tally.failed, [0; Failure::ALL.len()]);
     field.apply(&stuck);
     field.assert_is_over();
 }
@@ -820,7 +820,7 @@ fn when_nothing_is_on_its_way_only_what_was_there_before_is_given_up() {
     let middle = field.poll(2, false);
     // Only one has asked, and what it was told may be older than that.
     field.ledger.nothing_is_on_its_way();
-    assert_eq!(field.ledger.tally.failed, [0; 7]);
+    assert_eq!(field.ledger.tally.failed, [0; Failure::ALL.len()]);
     field.ledger.asked();
     let young = field.poll(2, false);
     field.ledger.nothing_is_on_its_way();

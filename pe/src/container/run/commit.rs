@@ -9,6 +9,7 @@ use super::{Run, Slot};
 use crate::Failure;
 use crate::acker::Fail;
 use crate::chunk::{ChunkWriter, CommitWriter};
+use crate::host::Reached;
 use crate::topology::{Checkpoint, InstancePlan};
 use crate::units::Units;
 
@@ -147,12 +148,12 @@ impl Run {
     pub(in crate::container) fn write_from(
         &mut self,
         host: usize,
-        at: usize,
+        from: Reached,
         units: &Units,
         chunk: &mut ChunkWriter,
-    ) -> Option<usize> {
+    ) -> Option<Reached> {
         chunk.set_place(self.topology, host);
-        self.hosts[host].host.write_from(at, units.of((self.topology, host)), chunk)
+        self.hosts[host].host.write_from(from, units.of((self.topology, host)), chunk)
     }
 
     /// Trees whose acks wait for a commit are not lost: so their ledgers are told.

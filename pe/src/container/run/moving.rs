@@ -105,13 +105,14 @@ impl Run {
         &mut self,
         prototype: u16,
         copied: Copied<'_>,
+        is_lazy: bool,
         desk: &Desk,
     ) -> Result<(), String> {
         let at = usize::from(prototype);
         if self.plan.prototypes[at].stage < self.stages_removed as usize {
             return Ok(());
         }
-        self.hosts[at].host.stage(copied, desk.now)
+        self.hosts[at].host.stage(copied, desk.now, is_lazy)
     }
 
     /// Drops what was staged of some units.

@@ -1,14 +1,14 @@
 //! Keyed instances that move: written here, taken in there.
 
-use routing::{Batch, Event, codec};
+use routing::{Batch, Event};
 
 use super::{KeyColumn, Keyed, Long};
 use crate::chunk::{ChunkWriter, CommitWriter, Copied};
-use crate::host::{Pass, contain};
-use crate::instances::{Copying, Instances, Remove};
+use crate::host::{Pass, Reached, contain};
+use crate::instances::{Copying, Instances, Mark, Remove, Sleeper};
 use crate::trigger::Pulse;
 use crate::units::Scope;
-use crate::{KeyRef, Pe};
+use crate::{KeyRef, Pe, look};
 
 impl<P: Pe, K: KeyColumn, M: Pulse> Keyed<P, K, M>
 where
@@ -47,6 +47,9 @@ where
 
     /// Writes instances as they lie. What was noted is written later, so not now.
     fn write_in_order(&mut self, copy: &mut Copying, chunk: &mut ChunkWriter) -> bool {
+        if !self.write_dormant(&mut copy.mark, |hash| copy.units.has_key(hash), chunk) {
+            return false;
+        }
         while copy.cursor < self.instances.len() {
             if !chunk.has_room() {
                 return false;
@@ -71,6 +74,26 @@ where
             for position in self.instances.positions(hash) {
                 self.write_at(position, chunk);
             }
+            self.dormant.of_hash(hash).into_iter().for_each(|sleeper| chunk.dormant(sleeper));
+        }
+        true
+    }
+
+    /// Writes what is dormant, from a mark on; whether that was all.
+    fn write_dormant(
+        &self,
+        mark: &mut Mark,
+        is_wanted: impl Fn(u64) -> bool,
+        chunk: &mut ChunkWriter,
+    ) -> bool {
+        while let Some((sleeper, next)) = self.dormant.next(*mark) {
+            if !chunk.has_room() {
+                return false;
+            }
+            if is_wanted(sleeper.hash) {
+                chunk.dormant(sleeper);
+            }
+            *mark = next;
         }
         true
     }
@@ -90,6 +113,7 @@ where
             for position in self.instances.positions(hash) {
                 self.instances.changes.touch(position);
             }
+            self.dormant.of_hash(hash).into_iter().for_each(|sleeper| commit.dormant(sleeper));
         }
         for position in self.instances.changes.take_touched(self.instances.len()) {
             let key = self.instances.at(position as usize).key;
@@ -103,18 +127,22 @@ where
     /// Writes instances as they lie. Who moves from behind a position to before it is noted as changed.
     pub(super) fn write_instances(
         &mut self,
-        mut at: usize,
+        mut from: Reached,
         units: Scope<'_>,
         chunk: &mut ChunkWriter,
-    ) -> Option<usize> {
-        while at < self.instances.len() {
+    ) -> Option<Reached> {
+        // First those that may become instances meanwhile: behind all others, so none is left out.
+        if !self.write_dormant(&mut from.mark, |hash| units.has_key(hash), chunk) {
+            return Some(from);
+        }
+        while from.position < self.instances.len() {
             if !chunk.has_room() {
-                return Some(at);
+                return Some(from);
             }
-            if units.has_key(self.instances.at(at).key.hash()) {
-                self.write_at(at, chunk);
+            if units.has_key(self.instances.at(from.position).key.hash()) {
+                self.write_at(from.position, chunk);
             }
-            at += 1;
+            from.position += 1;
         }
         None
     }
@@ -124,17 +152,22 @@ where
         &mut self,
         copied: Copied<'_>,
         now: membership::Time,
+        is_lazy: bool,
     ) -> Result<(), String> {
         match copied {
             Copied::Keyed { key, events, state } => {
                 if !KeyRef::of_key(key, &self.desk.plan.kinds).is_whole() {
                     return Err(format!("a key of {} that is none", self.desk.plan.name));
                 }
-                let pe = contain(|| codec::decode::<P>(state));
-                let pe =
-                    pe.map_err(|panic| format!("{} panicked: {}", self.desk.plan.name, panic.0))?;
+                let hash = K::pack(key).hash();
+                if is_lazy && self.may_sleep() && self.position_of_key(key).is_none() {
+                    self.dormant.put(Sleeper { hash, key, state });
+                    return Ok(());
+                }
+                let pe = look::decoded::<P>(state);
                 let mut pe =
                     pe.map_err(|error| format!("a state of {}: {error}", self.desk.plan.name))?;
+                self.dormant.remove(hash, key);
                 pe.window_clock(now);
                 let wake = pe.window_deadline();
                 let (pulse, due) = M::arrived(events, now, self.trigger, wake);
@@ -146,12 +179,18 @@ where
                 let keys = positions.into_iter().map(|at| self.instances.at(at).key);
                 let keys: Vec<_> = keys.collect();
                 keys.into_iter().for_each(|key| self.drop_quietly(key));
+                self.dormant.remove_hash(hash);
             }
             Copied::Task { .. } | Copied::TaskGone(_) | Copied::Unwritable => {
                 return Err(format!("{} has keyed instances", self.desk.plan.name));
             }
         }
         Ok(())
+    }
+
+    /// Whether instances need not be there before events ask for them: nothing calls them but events.
+    fn may_sleep(&self) -> bool {
+        !M::BEATS && !P::IS_WINDOWED && self.desk.plan.timer.is_none()
     }
 
     /// Where the instance of a key is, by its canonical bytes, which are whole.
