@@ -88,6 +88,8 @@ pub struct Spec {
     pub replicas: u32,
     /// Whether they are on disk before anything is acknowledged.
     pub is_durable: bool,
+    /// After how many MiB their journals are cleaned, if not after as many as usual.
+    pub journal_mib: Option<u32>,
     /// The same seed is the same data.
     pub seed: u64,
 }
@@ -110,6 +112,7 @@ impl Spec {
             acks: None,
             replicas: 1,
             is_durable: false,
+            journal_mib: None,
             seed: 1,
         }
     }

@@ -33,6 +33,9 @@ use pe::topology::Diagnostic;
 pub const SLOTS_MIN: u32 = 16;
 /// The most slots of a cluster; the table of slots is part of every view.
 pub const SLOTS_MAX: u32 = 65_536;
+/// After how many MiB a journal may be cleaned at most: a TiB.
+const JOURNAL_MIB_MAX: u32 = 1 << 20;
+
 /// How many containers a node may have, and how many members may be waited for.
 pub const COUNT_MAX: u32 = 1_024;
 
@@ -68,6 +71,9 @@ pub struct NodeConfig {
     /// How many threads host instances. Too few leave cores idle, too many make them wait for one
     /// another.
     pub containers: usize,
+    /// After how many MiB the journal of replicas on disk is cleaned, unless twice what is kept is more: fewer take less room,
+    /// and write what is kept more often.
+    pub journal_mib: u32,
     /// Whether to leave when standard input is closed, so as not to outlive a parent process. Not a
     /// setting: whoever starts the node sets it.
     pub exit_with_stdin: bool,
@@ -196,6 +202,7 @@ impl NodeConfig {
             insecure: false,
             exit_with_stdin: false,
             containers: cores.max(1),
+            journal_mib: 32,
             cluster: ClusterConfig {
                 name: "starling".into(),
                 slots: 1_024,

@@ -82,7 +82,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_acks)]
     acks: Vec<Acks>,
     /// What is varied, with its values: keys=1000,100000 or skew=0,0.5,1 or parallelism=1,2,4 or replicas=1,2 or
-    /// durability=memory,fsync; may be said more than once
+    /// durability=memory,fsync or journal=1,1000; may be said more than once
     #[arg(long, value_name = "WHAT=LIST", value_parser = Sweep::parse)]
     sweep: Vec<Sweep>,
     /// How many different keys there are: keyed-count and hot-key (a million if nothing is said), counters

@@ -26,6 +26,8 @@ pub(super) enum Setting {
     Replicas(u16),
     /// Whether they are on disk before anything is acknowledged.
     Durability(bool),
+    /// After how many MiB journals are cleaned.
+    Journal(u32),
 }
 
 /// The most different keys. A table of 12 bytes for each is made to draw them by.
@@ -36,6 +38,8 @@ pub(super) const SKEW_MAX: f64 = 4.0;
 pub(super) const PARALLELISM_MAX: u16 = 256;
 /// The most nodes with the state of a key.
 const REPLICAS_MAX: u16 = 7;
+/// The most MiB after which a journal is cleaned: with so many it never is.
+const JOURNAL_MIB_MAX: u32 = 1 << 20;
 /// The most values of a sweep, each of which is a comparison of its own.
 const VALUES_MAX: usize = 32;
 
@@ -51,8 +55,9 @@ impl Sweep {
             "parallelism" => |value: &str| parse_parallelism(value).map(Setting::Parallelism),
             "replicas" => |value: &str| parse_replicas(value).map(Setting::Replicas),
             "durability" => |value: &str| parse_durability(value).map(Setting::Durability),
+            "journal" => |value: &str| parse_journal(value).map(Setting::Journal),
             _ => {
-                let all = "keys, skew, parallelism, replicas or durability";
+                let all = "keys, skew, parallelism, replicas, durability or journal";
                 return Err(format!("`{what}` cannot be varied: {all}"));
             }
         };
@@ -102,6 +107,11 @@ fn parse_durability(text: &str) -> Result<bool, String> {
     }
 }
 
+fn parse_journal(text: &str) -> Result<u32, String> {
+    let mib = text.parse().ok().filter(|mib| (1..=JOURNAL_MIB_MAX).contains(mib));
+    mib.ok_or_else(|| format!("`{text}` is not a number of MiB from 1 to {JOURNAL_MIB_MAX}"))
+}
+
 impl Setting {
     /// What is set.
     pub(super) fn what(self) -> &'static str {
@@ -111,13 +121,14 @@ impl Setting {
             Self::Parallelism(_) => "parallelism",
             Self::Replicas(_) => "replicas",
             Self::Durability(_) => "durability",
+            Self::Journal(_) => "journal",
         }
     }
 
     /// To what, as a number.
     pub(super) fn value(self) -> f64 {
         match self {
-            Self::Keys(keys) => keys.into(),
+            Self::Keys(keys) | Self::Journal(keys) => keys.into(),
             Self::Skew(skew) => skew,
             Self::Parallelism(count) | Self::Replicas(count) => count.into(),
             Self::Durability(is_durable) => u8::from(is_durable).into(),
@@ -130,6 +141,7 @@ impl Setting {
             Self::Keys(keys) => grouped(keys.into()),
             Self::Skew(skew) => skew.to_string(),
             Self::Parallelism(count) | Self::Replicas(count) => count.to_string(),
+            Self::Journal(mib) => format!("{} MiB", grouped(mib.into())),
             Self::Durability(false) => "memory".to_owned(),
             Self::Durability(true) => "fsync".to_owned(),
         }
@@ -154,7 +166,13 @@ impl Setting {
             Self::Durability(is_durable) if spec.processes > 1 => {
                 Ok(Spec { replicas: spec.replicas.max(2), is_durable, ..spec })
             }
-            Self::Replicas(_) | Self::Durability(_) => {
+            Self::Journal(mib) if spec.processes > 1 => Ok(Spec {
+                replicas: spec.replicas.max(2),
+                is_durable: true,
+                journal_mib: Some(mib),
+                ..spec
+            }),
+            Self::Replicas(_) | Self::Durability(_) | Self::Journal(_) => {
                 Err("replicas are of several processes: --processes 3".to_owned())
             }
             Self::Keys(_) | Self::Skew(_) => {
@@ -203,6 +221,7 @@ mod tests {
             ("parallelism=0", "from 1 to 256"),
             ("replicas=8", "from 1 to 7"),
             ("durability=disk", "neither memory nor fsync"),
+            ("journal=0", "from 1 to"),
             ("keys=7,8,7", "keys 7 is named twice"),
         ] {
             let refused = Sweep::parse(text).unwrap_err();

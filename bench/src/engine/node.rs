@@ -70,6 +70,7 @@ impl Order {
         if self.spec.is_durable {
             config.cluster.durability = node::config::Durability::Fsync;
         }
+        config.journal_mib = self.spec.journal_mib.unwrap_or(config.journal_mib);
         config
     }
 }

@@ -10,8 +10,8 @@ use pe::topology::{Diagnostic, Document, Problems, Table, did_you_mean, quoted};
 
 use super::given::{Given, Source, Value};
 use super::{
-    ALLOW_MAX, COUNT_MAX, Durability, JOIN_MAX, LogFormat, NodeConfig, Overrides, REPLICAS_MAX,
-    SLOTS_MAX, SLOTS_MIN,
+    ALLOW_MAX, COUNT_MAX, Durability, JOIN_MAX, JOURNAL_MIB_MAX, LogFormat, NodeConfig, Overrides,
+    REPLICAS_MAX, SLOTS_MAX, SLOTS_MIN,
 };
 
 const PREFIX: &str = "STARLING__";
@@ -31,7 +31,7 @@ const KEYS: [(&str, &[&str]); 5] = [
             "cluster.expected_nodes",
         ],
     ),
-    ("node", &["node.containers"]),
+    ("node", &["node.containers", "node.journal_mib"]),
     ("memory", &["memory.budget"]),
     ("log", &["log.format", "log.level"]),
 ];
@@ -219,6 +219,9 @@ impl Draft {
             "node.containers" => {
                 let count = given.integer(1..=COUNT_MAX, problems);
                 put(&mut config.containers, count.and_then(|count| usize::try_from(count).ok()));
+            }
+            "node.journal_mib" => {
+                put(&mut config.journal_mib, given.integer(1..=JOURNAL_MIB_MAX, problems));
             }
             "memory.budget" => {
                 problems.push(given.source.complain(given.key, "is not available in this version"));

@@ -252,7 +252,8 @@ async fn start(parts: Parts<'_>) -> Result<Exit, RunError> {
     let arbiters: Vec<_> = (0..config.containers).map(|_| Arbiter::new()).collect();
     let first = first_layout(&me, &config, &plans);
     let is_durable = config.cluster.durability == Durability::Fsync;
-    let opened = replicas::open(&config.data_dir, is_durable, identity.run, Arc::clone(&first))?;
+    let clean_after = is_durable.then_some(u64::from(config.journal_mib) << 20);
+    let opened = replicas::open(&config.data_dir, clean_after, identity.run, Arc::clone(&first))?;
     let stored_since = opened.since;
     let replicas = Replicas::start(opened, Arc::clone(&links), notices.clone());
     let activities: Vec<_> = arbiters.iter().map(|_| pe::Activity::default()).collect();

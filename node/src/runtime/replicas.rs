@@ -31,9 +31,6 @@ const WAITING_MAX: u32 = 64 << 10;
 /// So much is written at once; what comes then waits for the disk.
 const WRITE_MAX: usize = 8 << 20;
 
-/// A journal is not cleaned before so much was written since it was.
-const CLEAN_AFTER: u64 = 32 << 20;
-
 /// The door to the replicas of a node.
 #[derive(Clone)]
 pub(super) struct Replicas {
@@ -66,24 +63,24 @@ pub(super) struct Opened {
     first: Vec<ReplicaAction>,
 }
 
-/// Opens what is on disk, if replicas are to be there. What cannot be relied on is put aside, and the node goes on as one
+/// Opens what is on disk, if replicas are to be there: then it says after how many bytes they are cleaned. What cannot be relied on is put aside, and the node goes on as one
 /// that has nothing.
 pub(super) fn open(
     data_dir: &Path,
-    is_durable: bool,
+    clean_after: Option<u64>,
     run: Run,
     first: Arc<Layout>,
 ) -> Result<Opened, RunError> {
-    if !is_durable {
+    let Some(clean_after) = clean_after else {
         let store = ReplicaStore::new(first);
         return Ok(Opened { store, disk: None, since: None, first: Vec::new() });
-    }
+    };
     let folder = data_dir.join("replicas");
     let failed = |error| RunError::disk(&folder, &error);
     let segments = Disk::segments(&folder).map_err(failed)?;
     if !segments.is_empty() {
         let sources = segments.iter().map(|(number, file)| (*number, file));
-        match ReplicaStore::recover(Arc::clone(&first), CLEAN_AFTER, sources) {
+        match ReplicaStore::recover(Arc::clone(&first), clean_after, sources) {
             Ok((store, recovered)) => {
                 let (units, bytes) = store.size();
                 tracing::info!(units, bytes, "replicas are back from disk");
@@ -105,7 +102,7 @@ pub(super) fn open(
     }
     let disk = Some(Disk::begin(&folder).map_err(failed)?);
     let mut actions = Vec::new();
-    let store = ReplicaStore::with_journal(first, CLEAN_AFTER, run.0, &mut actions);
+    let store = ReplicaStore::with_journal(first, clean_after, run.0, &mut actions);
     Ok(Opened { store, disk, since: Some(run), first: actions })
 }
 
