@@ -138,6 +138,11 @@ fn counts_survive_all_nodes_at_once_where_they_are_on_disk() {
     let after: u64 = completed(&nodes);
     println!("{before} trees were complete before, {after} after");
     assert!(after < u64::from(FILES * LINES), "what was committed is not read again");
+    // Those that are gone a moment sooner are not waited for by the others.
+    nodes.iter().for_each(|node| node.signal("TERM"));
+    for node in nodes {
+        assert_eq!(node.wait().code(), Some(0));
+    }
 }
 
 /// What a disk has is looked at when its node starts: where a bit is another it is put aside, and got from the others.

@@ -11,6 +11,7 @@ mod changes;
 mod copying;
 mod dormant;
 mod index;
+mod marks;
 
 use routing::{Key, Packed};
 
@@ -19,6 +20,7 @@ pub(crate) use self::copying::Copying;
 pub(crate) use self::dormant::{Dormant, Mark, Sleeper};
 pub(crate) use self::index::Hint;
 use self::index::Index;
+use self::marks::Marks;
 
 /// One instance.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub(crate) struct Instances<P, K, M> {
     pub(crate) copies: Vec<Copying>,
     /// What has changed since it was committed.
     pub(crate) changes: Changes,
+    /// What was used of late.
+    pub(crate) marks: Marks,
 }
 
 impl<P, K, M> Default for Instances<P, K, M> {
@@ -63,6 +67,7 @@ impl<P, K, M> Default for Instances<P, K, M> {
             free: Vec::new(),
             copies: Vec::new(),
             changes: Changes::default(),
+            marks: Marks::default(),
         }
     }
 }
@@ -96,6 +101,7 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
     pub(crate) fn insert(&mut self, hash: u64, key: K, pe: P) -> usize {
         let position = self.all.len();
         self.all.push(Instance { key, pe, pulse: M::default() });
+        self.marks.added();
         self.index.insert(hash, position, |at| self.all[at].key.hash());
         position
     }
@@ -105,6 +111,7 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
         let position = self.find(key.hash(), key)?;
         self.index.remove(key.hash(), position, |at| self.all[at].key.hash());
         let removed = self.all.swap_remove(position);
+        self.marks.removed(position);
         let from = self.all.len();
         self.changes.removed(key.hash(), from, position);
         if let Some(moved) = self.all.get(position) {
@@ -114,6 +121,12 @@ impl<P, K: Key, M: Default> Instances<P, K, M> {
         }
         self.note(key.hash());
         Some(removed)
+    }
+
+    /// The key of an instance that was not used of late, among those that a condition holds for.
+    pub(crate) fn unused(&mut self, may_go: impl Fn(K) -> bool) -> Option<K> {
+        let Self { marks, all, .. } = self;
+        marks.victim(|position| may_go(all[position].key)).map(|position| all[position].key)
     }
 
     /// The instances with a hash are not what they were.

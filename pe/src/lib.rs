@@ -80,7 +80,9 @@ pub use pe::{Alone, At, Emits, Inputs, On, Outputs, Pe, Receive, Removal, STATE_
 pub use pe_derive::Event;
 pub use registry::Registry;
 pub use replica::{JournalError, Recovered, ReplicaAction, ReplicaInput, ReplicaStore};
-pub use report::{HostReport, PartitionReport, Report, RunReport, TreeReport, TreesReport};
+pub use report::{
+    Evicted, HostReport, PartitionReport, Report, RunReport, TreeReport, TreesReport,
+};
 #[doc(hidden)]
 pub use routing::{AnyOutlet, Batch, Outlet};
 pub use routing::{Encoded, Event, EventRef};

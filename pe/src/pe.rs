@@ -145,6 +145,11 @@ pub enum Removal {
     Moved,
     /// The node shuts down.
     Shutdown,
+    /// There were more instances than `memory.max_instances`, and it was not used of late. What it serializes is gone
+    /// with it; the next event of its key makes a new one.
+    Full,
+    /// It had no event for `memory.idle_after`. The same holds.
+    Idle,
 }
 
 /// How a PE takes one type of event.

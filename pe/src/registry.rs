@@ -292,5 +292,6 @@ fn blueprint(plan: &Plan, prototype: &Prototype) -> Blueprint {
         timer: prototype.timer,
         trigger: prototype.trigger,
         window: prototype.window,
+        memory: prototype.memory,
     }
 }

@@ -113,6 +113,8 @@ pub struct HostReport {
     pub emitted: u64,
     /// Events that were dropped since a handler panicked.
     pub dead_letters: u64,
+    /// Keyed instances that were given up.
+    pub evicted: Evicted,
     /// Whether what it feeds is behind, so that it is held back.
     pub is_held_back: bool,
     /// Whether it is behind: something here has as much on its way to it as may be.
@@ -123,6 +125,15 @@ pub struct HostReport {
     pub spilled_bytes: u64,
     /// The partitions that are held here.
     pub partitions: Vec<PartitionReport>,
+}
+
+/// Keyed instances that were given up, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evicted {
+    /// There were too many.
+    pub full: u64,
+    /// They had had no event for too long.
+    pub idle: u64,
 }
 
 /// A partition of a spout.
@@ -151,6 +162,8 @@ impl RunReport {
             host.last_applied = host.last_applied.max(other.last_applied);
             host.emitted += other.emitted;
             host.dead_letters += other.dead_letters;
+            host.evicted.full += other.evicted.full;
+            host.evicted.idle += other.evicted.idle;
             host.is_held_back |= other.is_held_back;
             host.is_behind |= other.is_behind;
             host.spilled += other.spilled;

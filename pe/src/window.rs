@@ -254,7 +254,7 @@ impl<W: Windowed> Pe for Windows<W> {
 
     fn on_remove(&mut self, reason: Removal, ctx: &mut Ctx<'_, W::Out>) {
         match reason {
-            Removal::Ended | Removal::Shutdown => self.tell(ctx),
+            Removal::Ended | Removal::Shutdown | Removal::Full | Removal::Idle => self.tell(ctx),
             // It has had enough, or says it where it is now.
             Removal::Closed | Removal::Moved => {}
         }

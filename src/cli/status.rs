@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use ::node::{Status, TopologyStatus};
+use pe::Evicted;
 
 use super::client::{Client, HTTP_DEFAULT};
 use super::columns::{Columns, grouped};
@@ -229,6 +230,12 @@ fn render_topology(topology: &TopologyStatus, out: &mut String) {
         ]);
     }
     append(out, "  ", &pes);
+    for pe in topology.pes.iter().filter(|pe| pe.evicted != Evicted::default()) {
+        let Evicted { full, idle } = pe.evicted;
+        let (name, full, idle) = (&pe.name, grouped(full), grouped(idle));
+        let _ =
+            writeln!(out, "  given up by {name}: {full} instances that were too many, {idle} idle");
+    }
 }
 
 /// Appends a table, if there is anything in it.
@@ -274,7 +281,8 @@ mod tests {
             "spouts": [{"name": "lines", "emitted": 1, "is_held_back": true, "partitions": [
                 {"partition": "speeches-01.txt", "position": 123, "plays": 4, "exhausted": false}]}],
             "pes": [{"name": "count", "instances": 10, "applied": 1234567, "emitted": 5,
-                "dead_letters": 0, "is_held_back": false, "is_behind": true, "spilled": 5000,
+                "dead_letters": 0, "evicted": {"full": 2000, "idle": 7}, "is_held_back": false,
+                "is_behind": true, "spilled": 5000,
                 "spilled_bytes": 40000}],
             "applied": 100, "emitted": 100, "dropped": {"no-slot": 3}, "in_doubt": 0}],
         "stuck": [{"container": 1, "topology": "top-words", "pe": "count", "for_ms": 5230}]
@@ -296,6 +304,7 @@ mod tests {
             "speeches-01.txt       123      4  held back",
             "count         10  1 234 567        5             0  SLOW: others wait for it",
             "on disk, emitted by count: 5 000 events in 40 000 bytes",
+            "given up by count: 2 000 instances that were too many, 7 idle",
         ] {
             assert!(shown.contains(part), "{part} is not in\n{shown}");
         }

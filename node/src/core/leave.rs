@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use membership::view_log::{Body, Seat, State};
-use membership::{NodeId, Time, view_log};
+use membership::{NodeId, Reason, Time, view_log};
 
 use super::{Action, Cause, Ending, Event, NodeCore};
 
@@ -160,6 +160,7 @@ impl NodeCore {
                     self.exit(now, Ending::DrainLimit(unconfirmed), out);
                 } else if is_all && (unconfirmed == 0 || goes_anyway) {
                     self.set_stage(LeaveStage::Flushing);
+                    self.drop_links_to_the_gone(out);
                     out.push(Action::Flush);
                 }
             }
@@ -181,6 +182,18 @@ impl NodeCore {
             LeaveStage::Going if is_late => self.exit(now, Ending::DrainLimit(0), out),
             LeaveStage::Going | LeaveStage::Gone => {}
         }
+    }
+
+    /// Members that are gone and still have a seat would be waited for: where all leave, some are gone before a view says so.
+    fn drop_links_to_the_gone(&self, out: &mut Vec<Action>) {
+        let seats = self.view.iter().flat_map(|view| &view.head.seats).map(Seat::node);
+        let gone = seats.filter(|node| !self.live.contains_key(node));
+        out.extend(gone.map(|node| Action::Disconnect(node, Reason::Left)));
+    }
+
+    /// Whether all that is left to do is that others hear the last of this node.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.leave.as_ref().is_some_and(|leave| leave.stage == LeaveStage::Flushing)
     }
 
     fn set_stage(&mut self, stage: LeaveStage) {

@@ -307,7 +307,7 @@ impl NodeCore {
         self.cause_since.get_or_insert(now);
         out.push(Action::Tell(Event::Down(member.clone(), reason)));
         // What is on its way to a member waits: only a view says that it is none any more.
-        if self.seat(member.node).is_none() {
+        if self.seat(member.node).is_none() || self.is_flushing() {
             out.push(Action::Disconnect(member.node, reason));
         }
         self.log_step(now, view_log::Input::Down(member.node, reason), out);

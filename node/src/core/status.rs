@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use membership::Time;
 use membership::view_log::State;
 use pe::topology::Delivery;
-use pe::{Phase, RunReport, TreeReport};
+use pe::{Evicted, Phase, RunReport, TreeReport};
 use serde::{Deserialize, Serialize};
 
 use super::{NodeCore, id16};
@@ -250,6 +250,9 @@ pub struct PeStatus {
     pub emitted: u64,
     /// Events dropped since a handler panicked.
     pub dead_letters: u64,
+    /// Keyed instances that were given up, since there were too many of them or they were idle.
+    #[serde(default)]
+    pub evicted: Evicted,
     /// Whether it waits for what it feeds.
     pub is_held_back: bool,
     /// Whether it is behind: what feeds it on this node has as much on its way to it as may be. If it is not
@@ -361,6 +364,7 @@ fn topology(core: &NodeCore, at: usize, run: Option<&RunReport>) -> TopologyStat
                 last_applied_us: host.last_applied.map(micros),
                 emitted: host.emitted,
                 dead_letters: host.dead_letters,
+                evicted: host.evicted,
                 is_held_back: host.is_held_back,
                 is_behind: host.is_behind,
                 spilled: host.spilled,

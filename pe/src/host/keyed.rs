@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use membership::Time;
 use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
@@ -33,6 +34,16 @@ const GROUP: usize = 32;
 /// How many instances are looked at, and how many removed, in one go: some tenths of a millisecond.
 const SWEEP_LOOKED: usize = 16 << 10;
 const SWEEP_REMOVED: usize = 512;
+
+/// How many instances are given up in one go.
+const EVICTED: usize = 512;
+
+/// One is idle when so many looks have found it unused. There are as many in the time after which it is, so it stays up to
+/// a quarter longer.
+const LOOKS: u8 = 4;
+
+/// After this it is looked again whether units stand still.
+const STILL: Duration = Duration::from_millis(20);
 
 /// How many shelves of dormant instances are looked at in one go.
 const SWEEP_SHELVES: usize = 32;
@@ -71,6 +82,18 @@ struct Keyed<P: Pe, K, M> {
     swept: Option<usize>,
     /// The next shelf of dormant ones to be looked at by it, as long as there is one.
     swept_shelf: Option<usize>,
+    eviction: Eviction,
+}
+
+/// When it is looked for instances to be given up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Eviction {
+    /// For such that are too many, if there are.
+    full: Option<Time>,
+    /// For idle ones, if they are to go; the first time at once.
+    idle: Option<Time>,
+    /// Below which position such have still to be looked for; none between two walks.
+    from: Option<usize>,
 }
 
 /// The instances whose triggers, or the ends of whose windows, are due at some time. Triggers all wait
@@ -200,7 +223,7 @@ where
 {
     fn new(plan: Blueprint) -> Self {
         let trigger = plan.trigger.unwrap_or(Trigger { events: None, after: None });
-        Self {
+        let mut host = Self {
             instances: Instances::default(),
             dormant: Dormant::default(),
             desk: Desk::new(plan),
@@ -211,7 +234,65 @@ where
             scratch: Vec::new(),
             swept: None,
             swept_shelf: Some(0),
+            eviction: Eviction::default(),
+        };
+        host.watch_use();
+        host
+    }
+
+    /// Has it noted which instances are used, if some are to be given up.
+    fn watch_use(&mut self) {
+        if let Some(memory) = self.desk.plan.memory {
+            self.instances.marks.keep();
+            self.eviction.idle = memory.idle_after.map(|_| Time::default());
         }
+    }
+
+    /// How many instances there are too many.
+    fn excess(&self) -> usize {
+        let max = self.desk.plan.memory.and_then(|memory| memory.max_instances);
+        max.map_or(0, |max| self.instances.len().saturating_sub(max as usize))
+    }
+
+    /// Gives up some of the instances that are too many, and some that are idle, but none of units that stand still.
+    fn evict(&mut self, now: Time, still: Scope<'_>) {
+        if self.eviction.full.is_some_and(|due| due <= now) {
+            let mut keys = Vec::new();
+            for _ in 0..self.excess().min(EVICTED) {
+                keys.extend(self.instances.unused(|key| !still.has_key(key.hash())));
+            }
+            let before = self.instances.len();
+            self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Full));
+            let gone = before.saturating_sub(self.instances.len());
+            self.desk.tally.evicted.full += gone as u64;
+            // Where all that are too many stand still, they do so for a while.
+            let next = if gone > 0 { now } else { now + STILL };
+            self.eviction.full = (self.excess() > 0).then_some(next);
+        }
+        let idle_after = self.desk.plan.memory.and_then(|memory| memory.idle_after);
+        if let Some(idle_after) = idle_after.filter(|_| self.eviction.idle <= Some(now)) {
+            self.evict_idle(now, idle_after, still);
+        }
+    }
+
+    /// Looks at some instances, from the end: whoever moves into a gap has been looked at.
+    fn evict_idle(&mut self, now: Time, idle_after: Duration, still: Scope<'_>) {
+        let last = self.instances.len();
+        let from = self.eviction.from.map_or(last, |from| from.min(last));
+        let (mut at, mut keys) = (from, Vec::new());
+        while at > from.saturating_sub(SWEEP_LOOKED) && keys.len() < EVICTED {
+            at -= 1;
+            let key = self.instances.at(at).key;
+            if self.instances.marks.look(at) >= LOOKS && !still.has_key(key.hash()) {
+                keys.push(key);
+            }
+        }
+        let before = self.instances.len();
+        self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Idle));
+        self.desk.tally.evicted.idle += before.saturating_sub(self.instances.len()) as u64;
+        self.eviction.from = (at > 0).then_some(at);
+        let pause = if at > 0 { Duration::ZERO } else { idle_after / LOOKS.into() };
+        self.eviction.idle = Some(now + pause);
     }
 
     /// Handles the rows from `at` on; `at` follows.
@@ -263,9 +344,11 @@ where
             if let Some(instance) = instances.probable(hint, key) {
                 handle(instance, &mut ctx);
                 instances.changes.touch(hint.position());
+                instances.marks.touch(hint.position());
             } else if let Some(position) = instances.find(hashes[row], key) {
                 handle(instances.at(position), &mut ctx);
                 instances.changes.touch(position);
+                instances.marks.touch(position);
             } else {
                 key_fields.write(&batch.columns, row, scratch);
                 let create =
@@ -420,6 +503,7 @@ where
     Instances<P, K, M>: Long<P, K>,
 {
     if let Some(position) = instances.find_long(key, bytes) {
+        instances.marks.touch(position);
         return Ok(position);
     }
     // First the application's code, which may panic, then the map.
@@ -493,6 +577,9 @@ where
         self.desk.tracker.finish(batch.runs.as_slice());
         let unread = self.desk.tally.unreadable.0 - before.1;
         self.desk.fail_unread(unread);
+        if self.excess() > 0 {
+            self.eviction.full.get_or_insert(self.now);
+        }
         let lost = self.desk.tally.panics - before.0 + unread;
         self.desk.tally.applied += batch.len() as u64 - lost;
         if !self.instances.copies.is_empty() {
@@ -553,11 +640,13 @@ where
             }
         }
         self.trigger(&keys);
+        self.evict(now, still);
     }
 
     fn deadline(&self, _: Scope<'_>) -> Option<Time> {
         let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
-        timer.into_iter().chain(self.due.first()).min()
+        let eviction = [self.eviction.full, self.eviction.idle];
+        eviction.into_iter().flatten().chain(timer).chain(self.due.first()).min()
     }
 
     fn resume(&mut self) {
@@ -673,6 +762,8 @@ where
         let changes = std::mem::take(&mut self.instances.changes);
         self.instances = Instances::default();
         self.instances.changes = changes;
+        self.eviction = Eviction::default();
+        self.watch_use();
         (self.due, self.swept, self.swept_shelf) = (Due::default(), None, Some(0));
     }
 
@@ -738,6 +829,7 @@ mod tests {
             timer: None,
             trigger: Some(trigger),
             window: None,
+            memory: None,
         });
         let mut batch = Batch::<Tick>::default();
         for key in 0..1000 {

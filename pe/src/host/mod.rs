@@ -29,7 +29,8 @@ pub(crate) use tasks::TasksHost;
 use crate::acker::Tracker;
 use crate::chunk::{ChunkWriter, CommitWriter, Copied};
 use crate::ctx::Discarded;
-use crate::topology::{Params, Trigger};
+use crate::report::Evicted;
+use crate::topology::{Memory, Params, Trigger};
 use crate::units::{Scope, Units};
 use crate::window::WindowSpec;
 use crate::{Ctx, Outputs, Removal, Seen, Which};
@@ -178,6 +179,8 @@ pub(crate) struct Tally {
     pub(crate) discarded: Discarded,
     /// How often a state was asked for that could not be read.
     pub(crate) unreadable: Unreadable,
+    /// Instances that were given up since there were too many, and since they were idle.
+    pub(crate) evicted: Evicted,
 }
 
 /// The reason under which events are counted whose instances cannot be read, where they are tried again.
@@ -218,6 +221,8 @@ pub(crate) struct Blueprint {
     pub(crate) trigger: Option<Trigger>,
     /// When the windows of a windowed type fire.
     pub(crate) window: Option<WindowSpec>,
+    /// How many keyed instances there may be, and how long they stay unused.
+    pub(crate) memory: Option<Memory>,
 }
 
 /// What every host has beside its instances.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use routing::Schema;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::model::{AckPlan, Checkpoint, Delivery, Overflow, Trigger};
+use super::model::{AckPlan, Checkpoint, Delivery, Memory, Overflow, Trigger};
 use super::plan::{Grouping, InputPlan, InstancePlan, Plan, Prototype};
 use crate::window::{Extent, WindowSpec};
 
@@ -105,6 +105,12 @@ fn write_prototype(out: &mut String, prototype: &Prototype) {
             let _ = write!(out, " checkpoint-events {events}");
         }
         write_duration(out, "checkpoint-every", every);
+    }
+    if let Some(Memory { max_instances, idle_after }) = prototype.memory {
+        if let Some(max) = max_instances {
+            let _ = write!(out, " max-instances {max}");
+        }
+        write_duration(out, "idle-after", idle_after);
     }
 }
 

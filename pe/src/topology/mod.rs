@@ -61,9 +61,9 @@ pub use document::{Document, Entry, TEXT_BYTES_MAX, Table};
 pub use duration::{DURATION_MAX, DurationError, parse_duration, show_duration};
 pub use located::Located;
 pub use model::{
-    AckPlan, Checkpoint, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, NAME_BYTES_MAX,
-    Overflow, PARALLELISM_MAX, PENDING_MAX, PROTOTYPES_MAX, PeSpec, SpoutSpec, StatedGrouping,
-    StreamSpec, Topology, Trigger,
+    AckPlan, Checkpoint, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Memory,
+    NAME_BYTES_MAX, Overflow, PARALLELISM_MAX, PENDING_MAX, PROTOTYPES_MAX, PeSpec, SpoutSpec,
+    StatedGrouping, StreamSpec, Topology, Trigger,
 };
 pub use param::{Param, ParamDefault, ParamKind, Presence, UnsetParam};
 pub use params::{ParamValue, Params};

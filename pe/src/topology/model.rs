@@ -172,6 +172,8 @@ pub struct PeSpec {
     pub window: Option<Located<WindowSpec>>,
     /// When what its instances have come to is written to their replicas, if not as soon as may be.
     pub checkpoint: Option<Located<Checkpoint>>,
+    /// How many instances there may be, and how long they stay unused.
+    pub memory: Option<Located<Memory>>,
     pub(super) at: Located<()>,
 }
 
@@ -268,6 +270,15 @@ pub struct Checkpoint {
     pub events: Option<u32>,
     /// After so much time since then.
     pub every: Option<Duration>,
+}
+
+/// Which keyed instances of a PE are given up, though they have not closed themselves: S4 had both, for each prototype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// With more in a container, those that were not used of late.
+    pub max_instances: Option<u32>,
+    /// Those that have had no event for so long.
+    pub idle_after: Option<Duration>,
 }
 
 /// When an instance is triggered: whichever comes first.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use routing::Schema;
 
 use super::diagnostic::Diagnostic;
-use super::model::{AckPlan, Checkpoint, Overflow, Trigger};
+use super::model::{AckPlan, Checkpoint, Memory, Overflow, Trigger};
 use super::params::Params;
 use crate::window::WindowSpec;
 
@@ -77,6 +77,8 @@ pub struct Prototype {
     pub window: Option<WindowSpec>,
     /// When what the instances have come to is written to their replicas, if not as soon as may be.
     pub checkpoint: Option<Checkpoint>,
+    /// How many instances there may be, and how long they stay unused.
+    pub memory: Option<Memory>,
     /// The longest distance from a spout; zero for a spout, and the same for all of one cycle.
     pub stage: usize,
 }

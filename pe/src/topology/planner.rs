@@ -17,7 +17,7 @@ use super::graph;
 use super::inputs::{inputs, instances};
 use super::located::Located;
 use super::model::{
-    Checkpoint, Delivery, EDGES_MAX, Emits, InputSpec, Overflow, PeSpec, Topology, Trigger,
+    Checkpoint, Delivery, EDGES_MAX, Emits, InputSpec, Memory, Overflow, PeSpec, Topology, Trigger,
 };
 use super::param::Param;
 use super::params::{ParamValue, Params};
@@ -56,6 +56,7 @@ pub(super) fn plan(topology: &Topology, catalog: &Catalog) -> Result<Plan, Vec<D
             trigger: declared.trigger().map(|trigger| **trigger),
             window: declared.window(&mut problems),
             checkpoint: declared.checkpoint(&mut problems),
+            memory: declared.memory(&mut problems),
             stage: stages.get(index).copied().unwrap_or_default(),
         })
         .collect();
@@ -138,6 +139,20 @@ impl<'a> Declared<'a> {
             problems.push(problem.with_help(help.to_owned()));
         }
         Some(**checkpoint)
+    }
+
+    /// Only keyed instances come and go with their events.
+    fn memory(&self, problems: &mut Problems) -> Option<Memory> {
+        let pe = self.pe?;
+        let memory = pe.memory.as_ref()?;
+        let is_sink =
+            self.known.as_ref().is_some_and(|known| matches!(known.accepts, Some(Accepts::Any)));
+        if is_sink || instances(pe) != InstancePlan::Keyed {
+            let message = format!("the instances of {} have no keys, and stay", quoted(self.name));
+            let problem = Diagnostic::new(message).at(memory.span(), "of what?");
+            problems.push(problem.with_help("leave `memory` out".to_owned()));
+        }
+        Some(**memory)
     }
 
     /// A windowed type has a window, and no other does.

@@ -12,7 +12,7 @@ use super::diagnostic::{Diagnostic, Problems};
 use super::document::{Document, Entry, Table};
 use super::located::Located;
 use super::model::{
-    AckPlan, Checkpoint, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Overflow,
+    AckPlan, Checkpoint, Delivery, EDGES_MAX, Emits, GRANULARITY_MAX, InputSpec, Memory, Overflow,
     PARALLELISM_MAX, PENDING_MAX, PROTOTYPES_MAX, PeSpec, SPILL_MIB, SPILL_MIB_MAX, SpoutSpec,
     StatedGrouping, StreamSpec, Topology, Trigger,
 };
@@ -163,9 +163,9 @@ fn pe(mut table: Table<'_>, at: Located<()>, problems: &mut Problems) -> PeSpec 
         trigger: trigger(&mut table, problems),
         window: window(&mut table, problems),
         checkpoint: checkpoint(&mut table, problems),
+        memory: memory(&mut table, problems),
         at,
     };
-    table.unavailable("memory", problems);
     table.finish(problems);
     spec
 }
@@ -310,6 +310,22 @@ fn trigger(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<Tri
 fn checkpoint(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<Checkpoint>> {
     let of = |events, every| Checkpoint { events, every };
     events_or_time(table, ("checkpoint", "every"), of, problems)
+}
+
+fn memory(table: &mut Table<'_>, problems: &mut Problems) -> Option<Located<Memory>> {
+    let entry = table.entry("memory")?;
+    let mut table = entry.table("`memory`".into(), problems)?;
+    let (max, idle) = (table.entry("max_instances"), table.entry("idle_after"));
+    table.unavailable("priority", problems);
+    table.finish(problems);
+    if max.is_none() && idle.is_none() {
+        let message = "`memory` needs `max_instances`, `idle_after` or both".to_owned();
+        return entry.refuse(message, "neither is given", problems);
+    }
+    let max = max.and_then(|entry| entry.integer(1..=u32::MAX, problems));
+    let idle = idle.and_then(|entry| entry.duration(problems));
+    let (max_instances, idle_after) = (max.map(Located::into_value), idle.map(Located::into_value));
+    Some(entry.locate(Memory { max_instances, idle_after }))
 }
 
 /// A table with a number of `events`, a time, or both.

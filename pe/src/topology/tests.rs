@@ -508,12 +508,16 @@ fn windows_that_cannot_be_are_refused() {
 fn the_canonical_form_of_what_came_later_is_pinned() {
     let text = with("\"block\"", "\"shed\"").replace("\"fields\"", "\"by-length\"");
     let text = text
-        .replace("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { events = 5, every = \"1s\" }");
+        .replace("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { events = 5, every = \"1s\" }")
+        .replace(
+            "key = [\"text\"] }]",
+            "key = [\"text\"] }]\nmemory = { max_instances = 9, idle_after = \"1s\" }",
+        );
     let rendered = render(&plan(&text), Delivery::AtMostOnce);
     for line in [
         "stream 5:words event 4:Word field 4:text 4:text field 6:length 16:unsigned integer overflow shed",
         "trigger-events 1000 trigger-after 250000000",
-        "timer 1000000000 checkpoint-events 5 checkpoint-every 1000000000",
+        "checkpoint-events 5 checkpoint-every 1000000000 max-instances 9 idle-after 1000000000",
     ] {
         assert!(rendered.lines().any(|found| found.ends_with(line)), "{line} in\n{rendered}");
     }
@@ -563,6 +567,8 @@ fn the_hash_depends_on_everything_that_means_something() {
         ("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { every = \"1s\" }"),
         ("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { every = \"2s\" }"),
         ("timer = \"1s\"", "timer = \"1s\"\ncheckpoint = { events = 5 }"),
+        ("key = [\"text\"] }]", "key = [\"text\"] }]\nmemory = { max_instances = 9 }"),
+        ("key = [\"text\"] }]", "key = [\"text\"] }]\nmemory = { idle_after = \"1s\" }"),
         ("1000", "1001"),
         ("events = 1000, ", ""),
         (", after = \"250ms\"", ""),
@@ -829,8 +835,14 @@ spill_mib = 4"#,
         (
             "parallelism = 4",
             "parallelism = 4
-memory = { priority = 5 }",
-            "13:1 memory | `memory` is not available in this version | not available | -",
+memory = { idle_after = \"1s\", priority = 5 }",
+            "13:31 priority | `priority` is not available in this version | not available | -",
+        ),
+        (
+            "parallelism = 4",
+            "parallelism = 4
+memory = {}",
+            "13:10 {} | `memory` needs `max_instances`, `idle_after` or both | neither is given | -",
         ),
         (
             r#"input = [{ stream = "lines", grouping = "shuffle" }]"#,
@@ -1047,6 +1059,7 @@ emits = "lines"
         (r#""splitter""#, r#""zzz""#, r#"9:8 "zzz" | there is no PE type `zzz` | not registered | registered PE types: `counter`, `echo`, `print`, `splitter`, `start`, `top-k`, `top-k-merge`, `windowed`"#),
         (r#"input = [{ stream = "errors" }]"#, "input = [{ stream = \"errors\" }]\ncheckpoint = { events = 1 }", "35:14 { events = 1 } | `log` is a sink and has no state | of what? | leave `checkpoint` out"),
         ("parallelism = 4", "checkpoint = { events = 1 }", "12:14 { events = 1 } | `split` has an instance on each node, and these have no replicas | of what? | give it a key or a `parallelism`, or leave `checkpoint` out"),
+        ("parallelism = 4", "memory = { max_instances = 1 }", "12:10 { max_instances = 1 } | the instances of `split` have no keys, and stay | of what? | leave `memory` out"),
         (r#"stream = "words""#, r#"stream = "wrods""#, r#"16:21 "wrods" | nobody emits the stream `wrods` | no such stream | did you mean `words`?"#),
         (r#"stream = "words""#, r#"stream = "zzz""#, r#"16:21 "zzz" | nobody emits the stream `zzz` | no such stream | streams: `counts`, `errors`, `lines`, `tops`, `words`"#),
         ("[stream.words]", "[stream.word]", "36:9 word | nobody emits the stream `word` | no such stream | did you mean `words`?"),

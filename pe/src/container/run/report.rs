@@ -77,6 +77,7 @@ impl Slot {
             applied: tally.applied,
             last_applied: self.last_applied,
             dead_letters: tally.dead_letters,
+            evicted: tally.evicted,
             instances: self.host.instances() as u64,
             emitted,
             is_held_back: self.is_held_back(),
