@@ -166,7 +166,11 @@ fn what_somebody_else_still_serves_or_a_timer_calls_is_loaded_at_once() {
     let theirs = instances(&mut served, TWO);
     move_all(&mut served, TWO, ONE, false);
     assert_eq!(counts()["loaded"], theirs);
-    for more in [r#", timer = "1h""#, r#", trigger = { events = 100 }"#] {
+    for more in [
+        r#", timer = "1h""#,
+        r#", trigger = { events = 100 }"#,
+        r#", memory = { idle_after = "1h" }"#,
+    ] {
         let mut called = cluster(more);
         move_all(&mut called, TWO, ONE, true);
         assert_eq!(counts()["loaded"], theirs, "{more}");

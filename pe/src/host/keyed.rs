@@ -1,5 +1,6 @@
 //! Keyed instances: one for each key, made by its first event.
 
+mod eviction;
 mod moving;
 
 use std::any::Any;
@@ -7,11 +8,11 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use membership::Time;
 use routing::{AnyOutlet, Batch, Columns, Event, Group, Key, KeyFields, Packed};
 
+use self::eviction::Eviction;
 use super::{
     AnyHost, Blueprint, Delivery, Desk, Here, Mark, Panic, Pass, Reached, Tally, contain,
     contain_each,
@@ -34,16 +35,6 @@ const GROUP: usize = 32;
 /// How many instances are looked at, and how many removed, in one go: some tenths of a millisecond.
 const SWEEP_LOOKED: usize = 16 << 10;
 const SWEEP_REMOVED: usize = 512;
-
-/// How many instances are given up in one go.
-const EVICTED: usize = 512;
-
-/// One is idle when so many looks have found it unused. There are as many in the time after which it is, so it stays up to
-/// a quarter longer.
-const LOOKS: u8 = 4;
-
-/// After this it is looked again whether units stand still.
-const STILL: Duration = Duration::from_millis(20);
 
 /// How many shelves of dormant instances are looked at in one go.
 const SWEEP_SHELVES: usize = 32;
@@ -83,17 +74,6 @@ struct Keyed<P: Pe, K, M> {
     /// The next shelf of dormant ones to be looked at by it, as long as there is one.
     swept_shelf: Option<usize>,
     eviction: Eviction,
-}
-
-/// When it is looked for instances to be given up.
-#[derive(Clone, Copy, Debug, Default)]
-struct Eviction {
-    /// For such that are too many, if there are.
-    full: Option<Time>,
-    /// For idle ones, if they are to go; the first time at once.
-    idle: Option<Time>,
-    /// Below which position such have still to be looked for; none between two walks.
-    from: Option<usize>,
 }
 
 /// The instances whose triggers, or the ends of whose windows, are due at some time. Triggers all wait
@@ -238,61 +218,6 @@ where
         };
         host.watch_use();
         host
-    }
-
-    /// Has it noted which instances are used, if some are to be given up.
-    fn watch_use(&mut self) {
-        if let Some(memory) = self.desk.plan.memory {
-            self.instances.marks.keep();
-            self.eviction.idle = memory.idle_after.map(|_| Time::default());
-        }
-    }
-
-    /// How many instances there are too many.
-    fn excess(&self) -> usize {
-        let max = self.desk.plan.memory.and_then(|memory| memory.max_instances);
-        max.map_or(0, |max| self.instances.len().saturating_sub(max as usize))
-    }
-
-    /// Gives up some of the instances that are too many, and some that are idle, but none of units that stand still.
-    fn evict(&mut self, now: Time, still: Scope<'_>) {
-        if self.eviction.full.is_some_and(|due| due <= now) {
-            let mut keys = Vec::new();
-            for _ in 0..self.excess().min(EVICTED) {
-                keys.extend(self.instances.unused(|key| !still.has_key(key.hash())));
-            }
-            let before = self.instances.len();
-            self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Full));
-            let gone = before.saturating_sub(self.instances.len());
-            self.desk.tally.evicted.full += gone as u64;
-            // Where all that are too many stand still, they do so for a while.
-            let next = if gone > 0 { now } else { now + STILL };
-            self.eviction.full = (self.excess() > 0).then_some(next);
-        }
-        let idle_after = self.desk.plan.memory.and_then(|memory| memory.idle_after);
-        if let Some(idle_after) = idle_after.filter(|_| self.eviction.idle <= Some(now)) {
-            self.evict_idle(now, idle_after, still);
-        }
-    }
-
-    /// Looks at some instances, from the end: whoever moves into a gap has been looked at.
-    fn evict_idle(&mut self, now: Time, idle_after: Duration, still: Scope<'_>) {
-        let last = self.instances.len();
-        let from = self.eviction.from.map_or(last, |from| from.min(last));
-        let (mut at, mut keys) = (from, Vec::new());
-        while at > from.saturating_sub(SWEEP_LOOKED) && keys.len() < EVICTED {
-            at -= 1;
-            let key = self.instances.at(at).key;
-            if self.instances.marks.look(at) >= LOOKS && !still.has_key(key.hash()) {
-                keys.push(key);
-            }
-        }
-        let before = self.instances.len();
-        self.each(&keys, "on_remove", |host, key| host.remove(key, Removal::Idle));
-        self.desk.tally.evicted.idle += before.saturating_sub(self.instances.len()) as u64;
-        self.eviction.from = (at > 0).then_some(at);
-        let pause = if at > 0 { Duration::ZERO } else { idle_after / LOOKS.into() };
-        self.eviction.idle = Some(now + pause);
     }
 
     /// Handles the rows from `at` on; `at` follows.
@@ -577,9 +502,7 @@ where
         self.desk.tracker.finish(batch.runs.as_slice());
         let unread = self.desk.tally.unreadable.0 - before.1;
         self.desk.fail_unread(unread);
-        if self.excess() > 0 {
-            self.eviction.full.get_or_insert(self.now);
-        }
+        self.notice_excess();
         let lost = self.desk.tally.panics - before.0 + unread;
         self.desk.tally.applied += batch.len() as u64 - lost;
         if !self.instances.copies.is_empty() {
@@ -645,8 +568,8 @@ where
 
     fn deadline(&self, _: Scope<'_>) -> Option<Time> {
         let timer = self.desk.plan.timer.and(self.desk.next_timer.or(Some(Time::default())));
-        let eviction = [self.eviction.full, self.eviction.idle];
-        eviction.into_iter().flatten().chain(timer).chain(self.due.first()).min()
+        let all = [timer, self.due.first(), self.eviction.deadline()];
+        all.into_iter().flatten().min()
     }
 
     fn resume(&mut self) {

@@ -190,7 +190,8 @@ where
 
     /// Whether instances need not be there before events ask for them: nothing calls them but events.
     fn may_sleep(&self) -> bool {
-        !M::BEATS && !P::IS_WINDOWED && self.desk.plan.timer.is_none()
+        let plan = &self.desk.plan;
+        !M::BEATS && !P::IS_WINDOWED && plan.timer.is_none() && plan.memory.is_none()
     }
 
     /// Where the instance of a key is, by its canonical bytes, which are whole.
