@@ -422,7 +422,7 @@ impl Tokens {
         }
         self.made.extend(of.made);
         let theirs: BTreeSet<_> = of.held.iter().map(|(token, _)| token.id).collect();
-        for (token, to) in of.held {
+        for (mut token, to) in of.held {
             let id = token.id;
             let is_later = match self.held.get(&id) {
                 Some(mine) if mine.token.hops == token.hops => {
@@ -433,9 +433,15 @@ impl Tokens {
                 None => had.get(&id).is_none_or(|had| *had < token.hops),
             };
             if is_later {
-                let to = to.filter(|(node, _)| *node != self.me);
-                let state =
-                    to.map_or(State::Found, |(to, life)| State::Passing(to, life, self.changes));
+                let state = match to.filter(|(node, _)| *node != self.me) {
+                    Some((to, life)) => State::Passing(to, life, self.changes),
+                    // It was passed on, by a view. Else that disk, if it inherits in turn, took it for what it once had.
+                    None => {
+                        token.hops += 1;
+                        self.had.insert(id, token.hops);
+                        State::Found
+                    }
+                };
                 self.held.insert(id, Held { token, state });
             }
         }
