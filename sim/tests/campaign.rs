@@ -190,7 +190,7 @@ fn seeds_that_once_failed_under_at_least_once_fail_no_more() {
 /// The same with replicas on disk.
 #[test]
 fn seeds_that_once_failed_on_disk_fail_no_more() {
-    const ONCE: [u64; 10] = [
+    const ONCE: [u64; 11] = [
         3,         // A node that was taken off and came back did not take its own units from its disk.
         1061, // A bit that was another in a journal that ended with zeros was taken for a torn write.
         1087, // All started again on two sides of a split; each side knew of the other by the view alone.
@@ -200,6 +200,7 @@ fn seeds_that_once_failed_on_disk_fail_no_more() {
         1_000_357, // An heir missed the views by which it was one, and the disk had come back and forgotten.
         1_000_636, // A numbered instance went while a journal was cleaned, and the next one was left out.
         1_008_610, // A partition that was inherited there and back was taken for one that had been passed on.
+        1_007_386, // What a node had done when it heard that it was off, and not committed, was acknowledged by it.
         1_001_043, // A life that had just begun was told to leave, and thought that nothing on its disk was its own.
     ];
     run_all(&on_disk(), ONCE.into_iter());

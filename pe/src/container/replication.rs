@@ -280,7 +280,8 @@ impl Container {
             });
             others.collect::<BTreeMap<_, _>>()
         };
-        (replication.active, replication.next) = (others(true), others(false));
+        let former = std::mem::replace(&mut replication.active, others(true));
+        replication.next = others(false);
         let Replication { active, next, whole, secured, commits, .. } = replication;
         whole.retain(|unit, _| next.contains_key(unit) && !active.contains_key(unit));
         secured.retain(|(unit, epoch)| next.get(unit).is_some_and(|of| of.epoch == *epoch));
@@ -288,6 +289,11 @@ impl Container {
         let has_gone_whole = |unit: Unit| {
             laying.gone.has(unit) && layout.origin_of(unit).is_some_and(|from| from.from == me)
         };
+        let is_lost = |unit: &Unit| !active.contains_key(unit) && !has_gone_whole(*unit);
+        if former.keys().any(is_lost) {
+            // Nor can it be told which of what waits for its commit was done there.
+            runs.iter_mut().for_each(Run::forfeit_held);
+        }
         for commit in commits.iter_mut() {
             let gone = commit.units.extract_if(.., |unit| !active.contains_key(unit));
             if gone.filter(|&unit| !has_gone_whole(unit)).count() > 0 {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use membership::view_log::DiskId;
+use membership::view_log::{DiskId, Seat};
 
 use node::Input;
 
@@ -152,7 +152,16 @@ impl World {
         let Some(view) = self.referee.newest() else { return false };
         let are_up = self.machines.iter().all(|at| at.is_up() || at.has_left);
         let (head, body) = (&view.head, &view.body);
-        are_up && head.seats.len() > 1 && body.thin(head) == 0 && body.moving() == 0
+        // Of a life that the view does not name yet, nobody knows what its disk has.
+        let is_known = |seat: &Seat| {
+            let process = self.machines[self.by_node[&seat.node()]].process.as_ref();
+            process.is_some_and(|process| process.log() == seat.log)
+        };
+        are_up
+            && head.seats.iter().all(is_known)
+            && head.seats.len() > 1
+            && body.thin(head) == 0
+            && body.moving() == 0
     }
 
     /// Whether a disk can be lost without a majority of the voters being lost for good.

@@ -175,6 +175,16 @@ impl Run {
     /// What they are for may be lost.
     pub(in crate::container) fn forfeit(&mut self, acks: Vec<Ack>) {
         self.acks.withheld -= acks.len() as u64;
+        self.give_up(acks);
+    }
+
+    /// What was done since the last commit may be lost, too.
+    pub(in crate::container) fn forfeit_held(&mut self) {
+        let held = self.take_held();
+        self.give_up(held);
+    }
+
+    fn give_up(&mut self, acks: Vec<Ack>) {
         let of = |ack: Ack| Fail { root: ack.root, why: Failure::NodeLost };
         let mut fails: Vec<_> = acks.into_iter().map(of).collect();
         self.acks.give_up(&mut fails);
@@ -182,11 +192,17 @@ impl Run {
 
     /// Nobody has replicas any more, so nothing waits; whether something did.
     pub(in crate::container) fn release_held(&mut self) -> bool {
-        let mut held = std::mem::take(&mut self.acks.held);
-        let own = self.hosts.iter_mut().filter_map(|slot| slot.own.as_mut());
-        own.for_each(|own| held.append(&mut own.held));
+        let mut held = self.take_held();
         let has_held = !held.is_empty();
         self.acks.take(&mut held);
         has_held
+    }
+
+    /// What hosts owe for what they did since it was last committed.
+    fn take_held(&mut self) -> Vec<Ack> {
+        let mut held = std::mem::take(&mut self.acks.held);
+        let own = self.hosts.iter_mut().filter_map(|slot| slot.own.as_mut());
+        own.for_each(|own| held.append(&mut own.held));
+        held
     }
 }
