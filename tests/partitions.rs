@@ -182,6 +182,7 @@ fn a_host_whose_links_flap_makes_few_views() {
     let after = ground.agree(&[0, 1, 2, 3, 4]);
     let has_waited = |node: &Node| node.said(&["a node that comes and goes has to wait"]).is_some();
     assert!(ground.nodes[..4].iter().any(has_waited));
-    assert!((1..=15 * FLAPS).contains(&(after - before)), "{} views", after - before);
+    // Some twelve each on a quiet machine; where messages are slow, what happens together is spread over more.
+    assert!((1..=20 * FLAPS).contains(&(after - before)), "{} views", after - before);
     ground.flow(&[0, 1, 2, 3, 4]);
 }

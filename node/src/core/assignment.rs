@@ -412,8 +412,10 @@ impl Body for Assignment {
                 is_open && !self.heirs.contains_key(disk) && seat_of(head, *by).is_some()
             }
             Cause::Merged(disk, gone) => {
-                let heir = self.heirs.get(disk);
-                heir.is_some_and(|heir| heir.gone == *gone && !heir.has_merged)
+                // As long as the disk is away it makes no difference, and each view costs all nodes something.
+                let is_back = head.seat_of(*disk).is_some();
+                let heir = self.heirs.get(disk).filter(|heir| heir.gone == *gone);
+                heir.is_some_and(|heir| !heir.has_merged && (is_back || heir.is_forgotten))
             }
             Cause::Forgot(disk) => {
                 let heir = self.heirs.get(disk);

@@ -104,6 +104,7 @@ impl NodeCore {
         self.books.copies.retain(|&disk, _| is_same && is_current(disk));
         self.books.asked.retain(|(disk, gone), _| view.body.orphans.get(disk) == Some(gone));
         self.tokens.inherit(self.log_id, &view.body.heirs, &view.body.orphans, out);
+        self.causes.extend(self.tokens.settled(self.log_id.disk));
     }
 
     /// Says what may have been lost on its way, and asks for the books of disks that are gone if that is on us.
