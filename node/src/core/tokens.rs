@@ -600,12 +600,12 @@ impl Tokens {
             self.give(held.token, if is_here { here } else { to }, out);
         }
         for held in self.held.values_mut() {
-            // One that has nothing more stays where it is, also if it was being closed for somebody: that may leave.
-            let stays = held.token.is_exhausted && am_active;
-            let here = ContainerId { node: me, container: 0 };
-            let to = if stays { here } else { readers.of(&held.token) };
+            if held.token.is_exhausted && am_active {
+                continue;
+            }
+            let to = readers.of(&held.token);
             match held.state {
-                State::Here(container) if !stays && to != (ContainerId { node: me, container }) => {
+                State::Here(container) if to != (ContainerId { node: me, container }) => {
                     held.state = State::Closing(to);
                     let TokenId { topology, prototype, .. } = held.token.id;
                     let name = held.token.name.clone();
