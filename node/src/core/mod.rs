@@ -582,6 +582,8 @@ impl NodeCore {
 
     /// Notes which members that leave are to be told that nothing more comes from us.
     fn bid_farewell(&mut self, view: &View, layout: &Layout) {
+        // By a later layout nothing comes either.
+        self.farewells.values_mut().for_each(|wanted| *wanted = layout.digest);
         let leaving = view.head.seats.iter().filter(|seat| seat.state == State::Draining);
         for seat in leaving.filter(|seat| !view.body.keeps(&view.head, seat.log)) {
             let key = (seat.node(), view.body.since(seat));
@@ -743,7 +745,10 @@ impl NodeCore {
         if current.count() < containers {
             return;
         }
-        let said: Vec<_> = self.farewells.extract_if(.., |_, wanted| *wanted == digest).collect();
+        // A token that is on its way comes as well: who has stopped takes none.
+        let is_over = |node: NodeId, wanted| wanted == digest && !self.tokens.is_passing_to(node);
+        let said = self.farewells.extract_if(.., |&node, wanted| is_over(node, *wanted));
+        let said: Vec<_> = said.collect();
         for (node, _) in said {
             out.push(Action::Farewell(node));
         }

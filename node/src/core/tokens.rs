@@ -518,10 +518,17 @@ impl Tokens {
             self.owed.push((change, from, id, hops));
         }
         let meant = Readers::new(layout, plans, self.me).of(&token);
-        // By an older layout than ours: it is read here until the next one.
+        // By an older layout than ours: it is read here until the next one, or passed on if we leave.
         let here = ContainerId { node: self.me, container: 0 };
-        self.give(token, if meant.node == self.me { meant } else { here }, out);
+        let stays = meant.node != self.me && layout.is_active(self.me);
+        self.give(token, if stays { here } else { meant }, out);
         change == 0
+    }
+
+    /// Whether a token is on its way to a node, as far as we have heard.
+    pub(super) fn is_passing_to(&self, node: NodeId) -> bool {
+        let is_to_it = |held: &Held| matches!(held.state, State::Passing(to, ..) if to == node);
+        self.held.values().any(is_to_it)
     }
 
     /// Another node has a token.
